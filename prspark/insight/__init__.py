@@ -1,0 +1,1 @@
+"""What it says: plan, summary, statistics and calibration."""

@@ -1,0 +1,1 @@
+"""Who decides: judges, their prompts, replies and limits. No Spark."""

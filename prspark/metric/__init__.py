@@ -1,0 +1,1 @@
+"""What is measured: configuration, conversations, groups and the score. Pure Python, no Spark."""
