@@ -12,6 +12,7 @@ class Turn(NamedTuple):
 
 
 _Message = tuple[str, str | None]
+_JSON_STARTS = frozenset("[{")
 
 
 def read_prompt(prompt: str | None) -> tuple[str | None, tuple[Turn, ...]]:
@@ -27,6 +28,8 @@ def read_prompt(prompt: str | None) -> tuple[str | None, tuple[Turn, ...]]:
         has no user turn, is the question itself, unchanged. The question is null if the prompt is null or
         its last user turn has no text. Malformed text never raises.
     """
+    if not prompt or not _may_be_messages(prompt):
+        return prompt, ()
     messages = _read_messages(prompt)
     for index in range(len(messages) - 1, -1, -1):
         role, text = messages[index]
@@ -40,16 +43,16 @@ def read_answer(sut_response: str | None) -> str | None:
 
     Null stays null. A last assistant turn without text (a bare tool call) is null too: missing, not blank.
     """
+    if not sut_response or not _may_be_messages(sut_response):
+        return sut_response
     for role, text in reversed(_read_messages(sut_response)):
         if role.casefold() == "assistant":
             return text
     return sut_response
 
 
-def _read_messages(text: str | None) -> list[_Message]:
+def _read_messages(text: str) -> list[_Message]:
     """Return the messages of a message list, or none at all for anything else."""
-    if not text or not _may_be_messages(text):
-        return []
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):  # malformed, or nested deeper than Python can follow: plain text
@@ -67,7 +70,7 @@ def _may_be_messages(text: str) -> bool:
     head = text[0]
     if head.isspace():
         head = text.lstrip()[:1]
-    return (head == "[" or head == "{") and '"role"' in text
+    return head in _JSON_STARTS and '"role"' in text
 
 
 def _messages(data: list[Any]) -> list[_Message]:

@@ -37,9 +37,11 @@ class Match(StrEnum):
 
 
 _MATCHES = tuple(Match)
+# Looked up once: in Python 3.11 looking up a member costs more than comparing it, and every row does.
+_VARIANT, _EXCLUDED, _MISSING_RESPONSE = Role.VARIANT, Role.EXCLUDED, UnscoredReason.MISSING_RESPONSE
 
 
-@dataclass(slots=True)  # not frozen: a million are made, and freezing triples the cost of making one
+@dataclass(slots=True)  # not frozen: made for every row, and freezing at least doubles the cost
 class Answer:
     """One row of a group: a question, the answer a system gave, and what comes with them.
 
@@ -54,7 +56,7 @@ class Answer:
     context: str | None = None
     perturbation_type: str | None = None
     task_type: str | None = None
-    row_key: object = None
+    row_key: tuple[int, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -89,7 +91,7 @@ def read_answer_row(
     context: str | None = None,
     perturbation_type: str | None = None,
     task_type: str | None = None,
-    row_key: object = None,
+    row_key: tuple[int, ...] | None = None,
 ) -> Answer:
     """Return a row's question and answer, read from plain text or message lists.
 
@@ -179,8 +181,8 @@ def classify(
     """
     reasons = [_row_reason(answer) for answer in answers]
     if original_query is None or not original_query or original_query.isspace():
-        return _no_group(Status.MISSING_ORIGINAL_QUERY, [Role.EXCLUDED] * len(answers), reasons)
-    roles = [Role.VARIANT if _takes_part(reason) else Role.EXCLUDED for reason in reasons]
+        return _no_group(Status.MISSING_ORIGINAL_QUERY, [_EXCLUDED] * len(answers), reasons)
+    roles = [_VARIANT if _takes_part(reason) else _EXCLUDED for reason in reasons]
     tier, matching = _best_matches(answers, roles, original_query, baseline)
     if tier is None:
         return _no_group(Status.MISSING_BASELINE, roles, reasons)
@@ -202,19 +204,19 @@ def _row_reason(answer: Answer) -> UnscoredReason | None:
         return UnscoredReason.EMPTY_PROMPT
     if answer.task_type and answer.task_type not in TASK_TYPES:
         return UnscoredReason.UNSUPPORTED_TASK_TYPE
-    return UnscoredReason.MISSING_RESPONSE if answer.answer is None else None
+    return _MISSING_RESPONSE if answer.answer is None else None
 
 
 def _takes_part(reason: UnscoredReason | None) -> bool:
     """Tell whether a row belongs to its group; one that merely lacks its answer does."""
-    return reason is None or reason is UnscoredReason.MISSING_RESPONSE
+    return reason is None or reason is _MISSING_RESPONSE
 
 
 def _best_matches(
     answers: Sequence[Answer], roles: Sequence[Role], original_query: str, baseline: Answer | None
 ) -> tuple[int | None, list[int]]:
     """Return the tier of the group's baseline and the rows that match at that tier."""
-    rows = [index for index, role in enumerate(roles) if role is Role.VARIANT]
+    rows = [index for index, role in enumerate(roles) if role is _VARIANT]
     exact = [index for index in rows if answers[index].query == original_query]
     if exact:
         return 0, exact  # by far the most groups: nothing is normalised
@@ -245,7 +247,7 @@ def _count_once(answers: Sequence[Answer], roles: Sequence[Role]) -> list[bool]:
     """Mark the variants that count, of identical ones the one that ranks first and not the one seen first."""
     first: dict[tuple[str | None, ...], int] = {}
     for index, role in enumerate(roles):
-        if role is Role.VARIANT:
+        if role is _VARIANT:
             answer = answers[index]
             key = (answer.input_id, answer.query, answer.answer)
             other = first.setdefault(key, index)
@@ -278,10 +280,10 @@ def _id_order(input_id: str | None, *, numeric: bool) -> tuple[int, Decimal | in
 def _tie_break(answer: Answer) -> tuple[Any, ...]:
     """Order rows by all that could change a verdict; only rows alike in that are left to the row key."""
     texts = (answer.query, answer.answer, answer.reference, answer.context, answer.perturbation_type)
-    return (*((text is None, text or "") for text in texts), answer.history, _key_order(answer.row_key))
-
-
-def _key_order(key: object) -> tuple[int, int, str]:
-    if isinstance(key, int):
-        return (0, key, "")
-    return (1, 0, key) if isinstance(key, str) else (2, 0, "")
+    key = answer.row_key
+    return (
+        *((text is None, text or "") for text in texts),
+        answer.history,
+        key is None,
+        () if key is None else key,
+    )

@@ -1,6 +1,7 @@
 """The metric's manifest: what it accepts, how it runs and what its score means."""
 
 import json
+from copy import deepcopy
 from typing import Any
 
 from prspark.metric.config import PerturbationRobustnessExternalConfig
@@ -47,11 +48,11 @@ def manifest() -> dict[str, Any]:
         "direction": "higher_is_better",
         "display_name": "Perturbation Robustness (External)",
         "entrypoint": "aip_metrics_llm.unanswered.perturbation_robustness_external",
-        "execution": dict(_EXECUTION),
+        "execution": deepcopy(_EXECUTION),
         "kind": "metric",
         "manifest_version": "1",
         "max_prompt_slots": 0,
-        "metric_metadata": dict(_METADATA),
+        "metric_metadata": deepcopy(_METADATA),
         "metric_type": "pointwise",
         "name": "llm.perturbation_robustness_external",
         "partition_types": [],
