@@ -92,12 +92,14 @@ def test_turns_without_text_are_no_history():
     assert read_prompt(chat) == ("So?", (Turn("tool", "42"),))
 
 
-def test_escaped_lone_surrogates_become_text_that_can_be_encoded():
-    query, history = read_prompt(
-        r'[{"role":"system","content":"\uDFFF"},{"role":"user","content":"a\ud800b \ud83d\ude00"}]'
-    )
-    assert query == "a\ufffdb \U0001f600"
-    assert history == (Turn("system", "\ufffd"),)
+@pytest.mark.parametrize("escape", [r"\ud800", r"\uDFFF"])
+def test_escaped_lone_surrogates_become_text_that_can_be_encoded(escape):
+    chat = f'[{{"role":"{escape}","content":"{escape}"}},{{"role":"user","content":"a{escape}b"}}]'
+    assert read_prompt(chat) == ("a\ufffdb", (Turn("\ufffd", "\ufffd"),))
+
+
+def test_escaped_surrogate_pairs_are_the_character_they_spell():
+    assert read_answer(r'[{"role":"assistant","content":"\ud83d\uDE00"}]') == "\U0001f600"
 
 
 def test_nul_and_backslashes_inside_messages_are_kept():

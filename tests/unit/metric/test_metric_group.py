@@ -40,6 +40,11 @@ def test_query_is_else_the_last_user_turn_else_the_prompt_itself():
     assert read_answer_row(prompt="[1,2,3]", sut_response="Lima").query == "[1,2,3]"
 
 
+def test_stated_blank_query_is_blank_and_not_replaced_by_the_prompt():
+    blank = read_answer_row(prompt=QUERY, sut_response="Lima", query="")
+    assert classify([blank], QUERY).reasons == [UnscoredReason.EMPTY_PROMPT]
+
+
 def test_answer_of_a_row_is_read_from_a_message_list():
     response = json.dumps([{"role": "assistant", "content": "Lima"}])
     assert read_answer_row(prompt=QUERY, sut_response=response).answer == "Lima"
@@ -168,6 +173,8 @@ def test_texts_and_then_the_row_key_break_the_last_ties():
     assert roles([row(answer="Lima"), row(answer="Cusco")]) == ["repeat", "baseline"]
     assert roles([row(answer=None), row(answer="Lima")]) == ["repeat", "baseline"]
     assert roles([row(reference="b"), row(reference="a")]) == ["repeat", "baseline"]
+    assert roles([row(context="b"), row(context="a")]) == ["repeat", "baseline"]
+    assert roles([row(history=(Turn("user", "b"),)), row(history=())]) == ["repeat", "baseline"]
     assert roles([row(row_key=(10, 5)), row(row_key=(9, 5))]) == ["repeat", "baseline"]
     assert roles([row(row_key=None), row(row_key=(9, 5))]) == ["repeat", "baseline"]
 
@@ -349,6 +356,13 @@ def test_part_matches_no_more_loosely_than_the_baseline_elsewhere():
     part = [row(QUERY + " "), row(QUERY.replace(" ", "  "))]
     assert roles(part, baseline=row(row_key=(1, 5))) == ["variant", "variant"]
     assert roles(part, baseline=row(" " + QUERY, row_key=(1, 5))) == ["repeat", "variant"]
+    assert roles(part[1:], baseline=row(" " + QUERY, row_key=(1, 5))) == ["variant"]
+
+
+def test_baseline_is_known_by_its_row_key_even_if_a_fallback_filled_it_in():
+    part = [row(row_key=(2, 5)), row(row_key=(1, 5)), row(REWORDED)]
+    filled = row(row_key=(1, 5), reference="Lima")
+    assert roles(part, baseline=filled) == ["repeat", "baseline", "variant"]
 
 
 def test_baseline_without_a_row_key_is_known_by_its_rank():

@@ -31,7 +31,14 @@ def test_worked_example_of_the_manifest():
 
 @pytest.mark.parametrize(
     ("robustness", "drop", "score"),
-    [(1.0, 0.0, 1.0), (0.0, 1.0, 0.0), (0.0, -1.0, 0.5), (1.0, -0.5, 1.0), (0.5, 1.0, 0.25)],
+    [
+        (1.0, 0.0, 1.0),
+        (0.0, 1.0, 0.0),
+        (0.0, -1.0, 0.5),
+        (1.0, -0.5, 1.0),
+        (0.5, 1.0, 0.25),
+        (0.5, 1.5, 0.25),
+    ],
 )
 def test_an_improvement_is_no_bonus_and_the_score_stays_within_0_and_1(robustness, drop, score):
     assert combine(robustness, drop) == score
