@@ -10,21 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from prspark.engine.config import ColumnsConfig, nearest_name
+from prspark.engine.groups import JUDGED
 from prspark.errors import InputError
-
-JUDGED = (
-    "original_query",
-    "group_values",
-    "input_id",
-    "prompt",
-    "query",
-    "sut_response",
-    "reference_answer",
-    "groundtruth_context",
-    "perturbation_type",
-    "task_type",
-)
-"""The text columns that Python sees, in the order of the worker's rows."""
 
 ROW_KEY = ("row_high", "row_low")
 """128 bits over all of `JUDGED`: rows that share it can't be told apart by any judge."""

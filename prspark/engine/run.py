@@ -1,0 +1,253 @@
+"""One run over one table, step by step: measure, look ahead, judge, join back. Row contract: rows out = rows in."""
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from prspark.engine import stream
+from prspark.engine.config import Config
+from prspark.engine.executors import executor_count
+from prspark.engine.join import join_back
+from prspark.engine.journal import ENTRY, entries_batch, list_files
+from prspark.engine.judging import (
+    ASKS,
+    PART_ROWS,
+    PART_SCORES,
+    MakeJudge,
+    Task,
+    WorkerSettings,
+    judge_free,
+    judge_paid,
+    list_asks,
+    rules_of,
+    score_parts,
+)
+from prspark.engine.prepare import numeric_ids, prepare
+from prspark.engine.results import RESULT, ddl
+from prspark.judges.factory import is_free, judge_identity
+
+
+
+@dataclass
+class Run:
+    """A table, a configuration, and what is found on the way. `close` gives back what Spark holds for it."""
+
+    df: DataFrame
+    config: Config
+    journal: str = ""
+    replay: bool = False
+    retry_unscored: bool = False
+    maker: MakeJudge | None = None
+    name: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    _held: list[DataFrame] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.free = is_free(self.config.judge) if self.maker is None else getattr(self.maker, "free", False)
+        self._numeric_ids = numeric_ids(self.df.schema, self.config.columns)
+        self.prepared = prepare(self.df, self.config.columns)
+        identity = judge_identity(self.config.judge) if self.maker is None else _identity(self.maker)
+        self.settings = WorkerSettings(
+            config=self.config,
+            rules=rules_of(self.config, numeric_ids=self._numeric_ids),
+            identity=identity,
+            run=self.name,
+            journal=self.journal,
+            executors=executor_count(self.df.sparkSession, self.config.limits),
+            replay=self.replay,
+            maker=self.maker,
+        )
+
+    def use_journal(self, journal: str) -> None:
+        """Keep the verdicts of this run in a folder that the caller removes."""
+        self.journal = journal
+        self.settings = self.settings._replace(journal=journal)
+
+    def measure(self) -> stream.Sizes:
+        """Count the input natively, and find its huge groups."""
+        self.sizes = stream.measure(self.prepared, stream.FREE_CUT if self.free else stream.PAID_CUT)
+        if self.sizes.hot is not None:
+            self._hold(self.sizes.hot)
+        self.slots = stream.task_slots(self.df.sparkSession)
+        self.tasks = stream.partitions(
+            self.sizes,
+            self.slots,
+            rows_a_task=50_000 if self.free else 20_000,
+            rows_at_least=2_000 if self.free else 100,
+        )
+        self.rows, self.baselines = stream.with_parts(self.prepared, self.sizes, numeric_ids=self._numeric_ids)
+        return self.sizes
+
+    def look_ahead(self) -> DataFrame:
+        """List what judging would ask, without asking: rows of `judging.ASKS`, held in Spark."""
+        settings = self.settings
+
+        def ask(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from list_asks(batches, settings)
+
+        rows = stream.judging_stream(self.rows, self.baselines, self.tasks)
+        with self._batch_size():
+            self.asks = self._hold(rows.mapInArrow(ask, ddl(ASKS)))
+        self.requests = self.asks.where("key IS NOT NULL")
+        self.distinct = self.requests.groupBy("key").agg(
+            F.first("kind").alias("kind"),
+            F.first("prompt_tokens").alias("prompt_tokens"),
+            F.count(F.lit(1)).alias("units"),
+            F.min(F.struct("unit_hash", "part")).alias("owner"),
+        )
+        self.journalled = self._read_journal()
+        return self.asks
+
+    def missing(self) -> DataFrame:
+        """The distinct requests that the journal does not answer: one row a call to be sent."""
+        if self.replay:
+            return self.distinct.limit(0)
+        if self.journalled is None:
+            return self.distinct
+        known = self.journalled.select(F.col("verdict_key").alias("key"))
+        return self.distinct.join(known, "key", "left_anti")
+
+    def judge(self) -> None:
+        """Judge everything once and keep the verdicts; afterwards `joined` costs no call."""
+        rows, baselines = self.rows, self.baselines
+        if self.free:
+            self._judge(stream.judging_stream(rows, baselines, self.tasks), "free")
+            return
+        known = self._known_by_unit()
+        shared = None if self.replay else self._shared()
+        if shared is not None:
+            asked = rows.join(F.broadcast(shared.select("unit_hash", "part").distinct()), ["unit_hash", "part"])
+            only = baselines and baselines.join(F.broadcast(shared.select("unit_hash", "part").distinct()), ["unit_hash", "part"])
+            first = stream.judging_stream(asked, only, self.tasks, known=known, to_ask=shared)
+            self._ask_only(first)
+            self.journalled = self._read_journal()
+            known = self._known_by_unit()
+        self._judge(stream.judging_stream(rows, baselines, self.tasks, known=known), "all")
+
+    def joined(self) -> DataFrame:
+        """Every input row, once, with its score and details."""
+        return join_back(self.df, self.results, self.config)
+
+    def close(self) -> None:
+        """Let go of what Spark holds for this run, the results apart."""
+        for held in self._held:
+            held.unpersist()
+        self._held.clear()
+
+    def _hold(self, df: DataFrame) -> DataFrame:
+        held = df.persist()
+        self._held.append(held)
+        return held
+
+    def _judge(self, rows: DataFrame, stage: str) -> None:
+        judged = self._judging(rows, stage)
+        with self._batch_size():
+            judged = judged.persist()
+            judged.count()
+        self.results = self._with_part_scores(judged)
+
+    def _ask_only(self, rows: DataFrame) -> None:
+        """Ask the requests that several units share, each once; the verdicts reach them by the journal."""
+        with self._batch_size():
+            self._judging(rows, "shared").agg(F.count(F.lit(1))).collect()
+
+    def _judging(self, rows: DataFrame, stage: str) -> DataFrame:
+        settings, free = self.settings, self.free
+
+        def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            if free:
+                yield from judge_free(batches, settings)
+                return
+            context = TaskContext.get()
+            partition, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
+            yield from judge_paid(batches, settings, Task(stage, partition, attempt))
+
+        return rows.mapInArrow(judge, ddl(RESULT))
+
+    def _with_part_scores(self, judged: DataFrame) -> DataFrame:
+        if self.sizes.hot is None:
+            return judged
+        rules = self.settings.rules
+
+        def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from score_parts(batches, rules)
+
+        parts = judged.where("is_part").select(*PART_ROWS)
+        parts = parts.repartition("group_hash").sortWithinPartitions("unit_hash", "group_hash")
+        scores = parts.mapInArrow(score, ddl(PART_SCORES))
+        named = [name for name, _ in PART_SCORES[2:]]
+        scores = scores.select("unit_hash", "group_hash", *(F.col(n).alias(f"group_{n}") for n in named))
+        both = judged.join(F.broadcast(scores), ["unit_hash", "group_hash"], "left")
+        return both.select(
+            *(
+                F.coalesce(name, f"group_{name}").alias(name) if name in named else F.col(name)
+                for name, _ in RESULT
+            )
+        )
+
+    def _shared(self) -> DataFrame | None:
+        """The unpaid requests that more than one unit has, each with the one unit that is to ask it."""
+        shared = self.missing().where("units > 1")
+        shared = self._hold(shared.select("owner.unit_hash", "owner.part", F.col("key").alias("verdict_key")))
+        return None if shared.isEmpty() else shared
+
+    def _known_by_unit(self) -> DataFrame | None:
+        if self.journalled is None:
+            return None
+        known = self.journalled.select("verdict_key", "verdict_score", "verdict_reason", "verdict_unscored")
+        units = self.requests.select("unit_hash", "part", F.col("key").alias("verdict_key"))
+        return units.join(known, "verdict_key")
+
+    def _read_journal(self) -> DataFrame | None:
+        """Of several verdicts on a key, the first scored one; null without a journal."""
+        entries = self.journal_entries()
+        if entries is None:
+            return None
+        if self.retry_unscored:
+            # what this run itself has asked again counts, whatever came of it
+            entries = entries.where(F.col("unscored_reason").isNull() | (F.col("run") == self.name))
+        order = F.struct(F.col("unscored_reason").isNotNull(), "time")
+        value = F.struct(
+            F.col("score").alias("verdict_score"),
+            F.col("reason").alias("verdict_reason"),
+            F.col("unscored_reason").alias("verdict_unscored"),
+        )
+        best = entries.groupBy(F.col("key").alias("verdict_key")).agg(F.min_by(value, order).alias("verdict"))
+        return self._hold(best.select("verdict_key", "verdict.*"))
+
+    def journal_entries(self, *, own: bool = False) -> DataFrame | None:
+        """Read the journal, or this run's own part of it, with the code that wrote it: one row an entry."""
+        files = list_files(self.journal, f"{self.name}-" if own else "") if self.journal else []
+        if not files:
+            return None
+        journal = self.journal
+
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for path in batch.column(0).to_pylist():
+                    yield entries_batch(journal, path)
+
+        paths = self.df.sparkSession.createDataFrame([(path,) for path in files], "path string")
+        return paths.repartition(min(len(files), 4 * self.slots), "path").mapInArrow(read, ddl(ENTRY))
+
+    @contextlib.contextmanager
+    def _batch_size(self) -> Iterator[None]:
+        """Long texts travel in smaller batches, so that a worker's memory does not follow their length."""
+        conf, name = self.df.sparkSession.conf, "spark.sql.execution.arrow.maxRecordsPerBatch"
+        before = conf.get(name, "10000") or "10000"
+        fitting = int(64_000_000 // max(1.0, self.sizes.mean_characters))
+        conf.set(name, str(max(1, min(int(before), fitting))))
+        try:
+            yield
+        finally:
+            conf.set(name, before)
+
+
+def _identity(maker: Any) -> str:
+    return str(getattr(maker, "identity", f"{maker.__module__}.{maker.__qualname__}"))
