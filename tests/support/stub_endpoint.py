@@ -37,8 +37,8 @@ class Settings:
     """How the stub behaves; faults follow from a hash of (seed, body, try number), so a run repeats exactly.
 
     `latency` and `jitter` (uniform, +-) are seconds in service. `p429`, `p500` and `p_reset` (a reset in
-    the middle of the body) are shares of the sends. A 429 is answered at once, with `Retry-After: retry_after`
-    unless that is None; everything else takes its latency.
+    the middle of the body) are shares of the sends. A 429 is answered at once, with `retry_after` as its
+    `Retry-After` unless that is None; everything else takes its latency.
     """
 
     latency: float = 0.0
