@@ -37,7 +37,6 @@ _MARKER = re.compile(
     )[*_ \t]{0,8}""",
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
-_MARKER_HINTS = ("answer", "####")
 _BOXED = "\\boxed{"
 # After `plain`, full-width exclamation and question marks are ASCII ones.
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+|(?<=。)")
@@ -84,10 +83,7 @@ def final_answer(text: str) -> FinalAnswer:
 
 
 def _may_be_marked(text: str) -> bool:
-    if not text.isascii():
-        return True
-    lowered = text.lower()
-    return any(hint in lowered for hint in _MARKER_HINTS)
+    return "####" in text or "answer" in text.lower() or not text.isascii()
 
 
 def _boxed(text: str) -> str | None:

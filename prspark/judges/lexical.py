@@ -142,7 +142,7 @@ def _pair(one: str, other: str) -> Verdict:
     first, second = _final(one), _final(other)
     if first.value is not None and second.value is not None and type(first.value) is type(second.value):
         return _AGREE if equal(first.value, second.value) else _DIFFER
-    if isinstance(first.value or second.value, Number):
+    if isinstance(first.value, Number) or isinstance(second.value, Number):
         left, right = number_of(first), number_of(second)
         if left is not None and right is not None:
             return _AGREE if equal(left, right) else _DIFFER

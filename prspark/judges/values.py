@@ -132,7 +132,9 @@ _ATOM = re.compile(
 )
 # Cheap tests that spare nearly all texts the search for dates and times.
 _ATOM_DIGITS = re.compile(r"\d(?:[-/.]\d+[-/.]\d|:\d| ?[apAP]\.?[mM]\b)")
-_MONTH_STARTS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH_STARTS = re.compile(
+    r"[JFMASONDjfmasond](?:an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec|AN|EB|AR|PR|AY|UN|UL|UG|EP|CT|OV|EC)"
+)
 _DIGIT = re.compile(r"\d")
 
 _ONES = (
@@ -180,10 +182,7 @@ def values_in(text: str) -> list[Found]:
 
 
 def _may_hold_atoms(text: str) -> bool:
-    if _ATOM_DIGITS.search(text) is not None:
-        return True
-    lowered = text.lower()
-    return any(start in lowered for start in _MONTH_STARTS)
+    return _ATOM_DIGITS.search(text) is not None or _MONTH_STARTS.search(text) is not None
 
 
 def _by_place(found: Found) -> int:

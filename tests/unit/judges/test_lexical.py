@@ -208,6 +208,7 @@ def test_without_reference_and_context_it_is_unscored_and_not_invented():
         ("March 5, 2024", "2024-03-05", 1),
         ("The answer is B", "(B)", 1),
         ("The answer is B", "The answer is C", 0),
+        ("B) 72 cubic inches", "72", 1),
         ("Yes", "No", 0),
         ("Paris", "paris.", 1),
         (" ", "", 0),
