@@ -14,6 +14,8 @@ from prspark.engine.config import Config, make_config
 from prspark.engine.join import check_names
 from prspark.engine.run import Run
 from prspark.errors import ConfigError, JudgeStoppedError, PreflightError
+from prspark.insight.agreement import Agreement
+from prspark.insight.calibrate import LabelledRun
 from prspark.insight.plan import Plan, check_budget, make_plan
 from prspark.insight.preflight import preflight
 from prspark.insight.progress import watching
@@ -114,7 +116,7 @@ def run_scoring(
             if plan.calls["total"] and not replay:
                 preflight(run)
         with watching(run, plan, stream=sys.stderr if progress else None), _explained(run):
-            run.judge()
+            run.judge(shared=plan is not None and plan.shared > 0)
         summary = make_summary(run, plan)
         run.close()
         return Scored(run.joined(), plan, summary)
@@ -140,6 +142,68 @@ def plan(
             return make_plan(run)
         finally:
             run.close()
+
+
+def calibrate(
+    answers: DataFrame,
+    config: Settings = None,
+    *,
+    label: str,
+    repeat: int = 1,
+    order_swap: bool = False,
+    journal: str | None = None,
+    retry_unscored: bool = False,
+    judge: Callable[[], Judge] | None = None,
+    progress: bool = True,
+    on_plan: Callable[[Plan], None] = lambda _: None,
+) -> Agreement:
+    """Judge the correctness of labelled rows and say how well the judge agrees with the labels.
+
+    Each row with a query, an answer and a label is judged, whatever its group; no label is shown to the judge.
+    Limits, budget, preflight and journal are those of `score`, and either finds the other's verdicts there.
+
+    Args:
+        answers: one row an answer, as for `score`; the original query is needed for `order_swap` alone.
+        config: see `score`.
+        label: dotted path of the label: boolean, a number in 0..1 (0.5 or more is correct), or text
+            true/false/yes/no/correct/incorrect. A row without one is not judged.
+        repeat: how often each row is judged; more than once tells how far the judge's scores vary.
+        order_swap: ask each pair of the table in both orders too, and tell how often the order decides.
+        journal: see `score`.
+        retry_unscored: see `score`.
+        judge: see `score`.
+        progress: see `score`.
+        on_plan: told the plan before anything is judged.
+
+    Raises:
+        PrsparkError: what `score` would raise, and `InputError` where the label is missing or is no label.
+    """
+    with _as_our_errors():
+        run = LabelledRun(
+            answers,
+            make_config(config),
+            journal=journal or "",
+            retry_unscored=retry_unscored,
+            maker=judge,
+            label=label,
+            repeat=repeat,
+            order_swap=order_swap,
+        )
+        if not run.free and not journal:
+            run.use_journal(journals.working_folder(run.name))
+        run.measure()
+        plan = run.plan()
+        on_plan(plan)
+        check_budget(plan, run.config.limits)
+        if plan.calls["total"]:
+            preflight(run)
+        with watching(run, plan, stream=sys.stderr if progress else None), _explained(run):
+            run.ask()
+        found = run.agreement(plan)
+        run.close()
+        if not run.free and not journal:
+            journals.remove(run.journal)
+        return found
 
 
 def _open(

@@ -95,37 +95,35 @@ class Run:
         with self._batch_size():
             self.asks = self._hold(rows.mapInArrow(ask, ddl(ASKS)))
         self.requests = self.asks.where("key IS NOT NULL")
-        self.distinct = self.requests.groupBy("key").agg(
+        self.journalled = self._read_journal()
+        self.distinct = self._hold(self._distinct())
+        return self.asks
+
+    def _distinct(self) -> DataFrame:
+        """One row a distinct request: how many units have it, which one is to ask it, whether it is `known`."""
+        distinct = self.requests.groupBy("key").agg(
             F.first("kind").alias("kind"),
             F.first("prompt_tokens").alias("prompt_tokens"),
             F.count(F.lit(1)).alias("units"),
             F.min(F.struct("unit_hash", "part")).alias("owner"),
         )
-        self.journalled = self._read_journal()
-        return self.asks
-
-    def missing(self) -> DataFrame:
-        """The distinct requests that the journal does not answer: one row a call to be sent."""
-        if self.replay:
-            return self.distinct.limit(0)
         if self.journalled is None:
-            return self.distinct
-        known = self.journalled.select(F.col("verdict_key").alias("key"))
-        return self.distinct.join(known, "key", "left_anti")
+            return distinct.withColumn("known", F.lit(False))
+        known = self.journalled.select(F.col("verdict_key").alias("key"), F.lit(True).alias("known"))
+        return distinct.join(known, "key", "left").fillna(False, ["known"])
 
-    def judge(self) -> None:
-        """Judge everything once and keep the verdicts; afterwards `joined` costs no call."""
+    def judge(self, *, shared: bool = True) -> None:
+        """Judge everything once and keep the verdicts; afterwards `joined` costs no call.
+
+        `shared` says whether some unpaid request is in several units; the plan knows.
+        """
         rows, baselines = self.rows, self.baselines
         if self.free:
             self._judge(stream.judging_stream(rows, baselines, self.tasks), "free")
             return
         known = self._known_by_unit()
-        shared = None if self.replay else self._shared()
-        if shared is not None:
-            asked = rows.join(F.broadcast(shared.select("unit_hash", "part").distinct()), ["unit_hash", "part"])
-            only = baselines and baselines.join(F.broadcast(shared.select("unit_hash", "part").distinct()), ["unit_hash", "part"])
-            first = stream.judging_stream(asked, only, self.tasks, known=known, to_ask=shared)
-            self._ask_only(first)
+        if shared and not self.replay:
+            self._ask_shared(known)
             self.journalled = self._read_journal()
             known = self._known_by_unit()
         self._judge(stream.judging_stream(rows, baselines, self.tasks, known=known), "all")
@@ -152,10 +150,16 @@ class Run:
             judged.count()
         self.results = self._with_part_scores(judged)
 
-    def _ask_only(self, rows: DataFrame) -> None:
-        """Ask the requests that several units share, each once; the verdicts reach them by the journal."""
+    def _ask_shared(self, known: DataFrame | None) -> None:
+        """Ask the requests that several units have, each once; their verdicts reach the units by the journal."""
+        to_ask = self.distinct.where("units > 1 AND NOT known")
+        to_ask = self._hold(to_ask.select("owner.unit_hash", "owner.part", F.col("key").alias("verdict_key")))
+        units = F.broadcast(to_ask.select("unit_hash", "part").distinct())
+        rows = self.rows.join(units, ["unit_hash", "part"])
+        baselines = None if self.baselines is None else self.baselines.join(units, ["unit_hash", "part"])
+        asked = stream.judging_stream(rows, baselines, self.tasks, known=known, to_ask=to_ask)
         with self._batch_size():
-            self._judging(rows, "shared").agg(F.count(F.lit(1))).collect()
+            self._judging(asked, "shared").agg(F.count(F.lit(1))).collect()
 
     def _judging(self, rows: DataFrame, stage: str) -> DataFrame:
         settings, free = self.settings, self.free
@@ -190,12 +194,6 @@ class Run:
                 for name, _ in RESULT
             )
         )
-
-    def _shared(self) -> DataFrame | None:
-        """The unpaid requests that more than one unit has, each with the one unit that is to ask it."""
-        shared = self.missing().where("units > 1")
-        shared = self._hold(shared.select("owner.unit_hash", "owner.part", F.col("key").alias("verdict_key")))
-        return None if shared.isEmpty() else shared
 
     def _known_by_unit(self) -> DataFrame | None:
         if self.journalled is None:

@@ -67,27 +67,26 @@ class Sizes:
 def measure(prepared: DataFrame, cut: Cut) -> Sizes:
     """Count rows and groups, and find the huge groups."""
     length = reduce(Column.__add__, (F.coalesce(F.length(name), F.lit(0)) for name in JUDGED))
-    grouped = prepared.where(F.col("original_query").isNotNull())
-    sizes = grouped.groupBy("unit_hash", "group_hash").agg(
+    sizes = prepared.groupBy("unit_hash", "group_hash", F.col("original_query").isNull().alias("missing")).agg(
         F.count(F.lit(1)).alias("rows"), F.sum(length.cast("bigint")).alias("characters")
     )
-    is_hot = (F.col("rows") > cut.rows) | (F.col("characters") > cut.characters)
-    total = sizes.agg(
-        F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"),
-        F.count(F.lit(1)).alias("groups"),
-        F.coalesce(F.max("rows"), F.lit(0)).alias("largest"),
-        F.coalesce(F.sum("characters"), F.lit(0)).alias("characters"),
-        F.coalesce(F.sum(is_hot.cast("int")), F.lit(0)).alias("hot"),
-    )
-    missing = prepared.where(F.col("original_query").isNull()).agg(F.count(F.lit(1)).alias("missing"))
-    found = total.crossJoin(missing).first()
+    grouped = ~F.col("missing")
+    is_hot = grouped & ((F.col("rows") > cut.rows) | (F.col("characters") > cut.characters))
+    found = sizes.agg(
+        _total(F.col("rows")).alias("all_rows"),
+        _total(F.when(grouped, F.col("rows"))).alias("rows"),
+        _total(grouped.cast("int")).alias("groups"),
+        F.coalesce(F.max(F.when(grouped, F.col("rows"))), F.lit(0)).alias("largest"),
+        _total(F.when(grouped, F.col("characters"))).alias("characters"),
+        _total(is_hot.cast("int")).alias("hot"),
+    ).first()
     assert found is not None  # noqa: S101  an aggregate without keys is one row
     parts = F.greatest(
         F.ceil(F.col("rows") / cut.part_rows), F.ceil(F.col("characters") / cut.part_characters)
     )
     hot = sizes.where(is_hot).select("unit_hash", "group_hash", parts.cast("int").alias("parts"))
     return Sizes(
-        found["rows"] + found["missing"],
+        found["all_rows"],
         found["rows"],
         found["groups"],
         found["largest"],
@@ -96,10 +95,15 @@ def measure(prepared: DataFrame, cut: Cut) -> Sizes:
     )
 
 
+def _total(column: Column) -> Column:
+    return F.coalesce(F.sum(column), F.lit(0))
+
+
 def task_slots(spark: SparkSession) -> int:
     """How many tasks run at once, as far as Spark says; it works in classic and Connect."""
-    partition = F.spark_partition_id().alias("partition")
-    return spark.range(0, 10_000).select(partition).distinct().count()
+    places = spark.range(0, 10_000).select(F.spark_partition_id().alias("partition"))
+    last = places.agg(F.max("partition").alias("last")).first()
+    return (last["last"] if last else 0) + 1
 
 
 def partitions(sizes: Sizes, slots: int, *, rows_a_task: int, rows_at_least: int) -> int:

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from prspark.engine.config import Config
@@ -22,7 +23,8 @@ class Plan:
     """A run before it runs.
 
     `calls` are distinct requests to be sent, by kind and in total, apart from `preflight_calls`; `no_call` counts
-    verdicts that need none and why; `tokens` and `cost` are estimates; `seconds` is null where nothing limits them.
+    verdicts that need none and why; `duplicates` are requests that another row asks
+    too, `shared` those of them that meet over several tasks; `tokens` and `cost` are estimates; `seconds` is null where nothing limits them.
     """
 
     judge: str
@@ -35,6 +37,7 @@ class Plan:
     preflight_calls: int
     no_call: dict[str, int]
     duplicates: int
+    shared: int
     in_journal: int
     tokens: dict[str, int]
     cost: float
@@ -50,13 +53,11 @@ def make_plan(run: Run) -> Plan:
     """Plan a measured run; reads the table once more, asks no judge."""
     run.look_ahead()
     facts = _facts(run)
-    distinct = _by_kind(run, run.distinct)
-    missing = dict.fromkeys(distinct, (0, 0)) if run.free else _by_kind(run, run.missing())
-    calls = {kind: count for kind, (count, _) in missing.items()}
+    found = _requests(run)
+    unpaid = [] if run.free or run.replay else [row for row in found if not row["known"]]
+    calls = {kind: sum(r["requests"] for r in unpaid if r["kind"] == kind) for kind in ("correctness", "robustness")}
     total = sum(calls.values())
-    wanted = facts.get("wanted", 0)
-    known = sum(count for count, _ in distinct.values())
-    tokens = _tokens(missing, total)
+    tokens = {"prompt": sum(r["tokens"] for r in unpaid), "completion": total * _ASSUMED_COMPLETION_TOKENS}
     return Plan(
         judge=run.settings.identity if not run.free else run.config.judge.kind,
         rows=run.sizes.rows,
@@ -67,8 +68,9 @@ def make_plan(run: Run) -> Plan:
         calls={**calls, "total": total},
         preflight_calls=PREFLIGHT_CALLS if total and run.config.judge.preflight and run.maker is None else 0,
         no_call=_named(facts, "no_call:"),
-        duplicates=wanted - known,
-        in_journal=0 if run.free else known - total,
+        duplicates=facts.get("wanted", 0) - sum(row["requests"] for row in found),
+        shared=sum(row["shared"] for row in unpaid),
+        in_journal=sum(row["requests"] for row in found if row["known"]),
         tokens=tokens,
         cost=_cost(tokens, run.config),
         seconds=_seconds(total, sum(tokens.values()), run.config.limits, run.settings.executors),
@@ -104,11 +106,14 @@ def _named(facts: dict[str, int], prefix: str) -> dict[str, int]:
     return {fact.removeprefix(prefix): n for fact, n in sorted(facts.items()) if fact.startswith(prefix) and n}
 
 
-def _by_kind(run: Run, requests: Any) -> dict[str, tuple[int, int]]:
-    """Count distinct requests and their prompt tokens, by kind."""
-    found = requests.groupBy("kind").agg(F.count(F.lit(1)).alias("calls"), F.sum("prompt_tokens").alias("tokens"))
-    counts = {row["kind"]: (row["calls"], row["tokens"]) for row in found.collect()}
-    return {kind: counts.get(kind, (0, 0)) for kind in ("correctness", "robustness")}
+def _requests(run: Run) -> list[Row]:
+    """Count distinct requests and their prompt tokens, by kind and by whether the journal has them."""
+    counts = run.distinct.groupBy("kind", "known").agg(
+        F.count(F.lit(1)).alias("requests"),
+        F.sum("prompt_tokens").alias("tokens"),
+        F.sum((F.col("units") > 1).cast("int")).alias("shared"),
+    )
+    return counts.collect()
 
 
 def _statuses(run: Run, facts: dict[str, int]) -> dict[str, int]:
@@ -123,11 +128,6 @@ def _statuses(run: Run, facts: dict[str, int]) -> dict[str, int]:
     if missing_rows := run.sizes.rows - run.sizes.grouped_rows:
         statuses["rows_missing_original_query"] = missing_rows
     return statuses
-
-
-def _tokens(missing: dict[str, tuple[int, int]], total: int) -> dict[str, int]:
-    prompt = sum(tokens or 0 for _, tokens in missing.values())
-    return {"prompt": prompt, "completion": total * _ASSUMED_COMPLETION_TOKENS}
 
 
 def _cost(tokens: dict[str, int], config: Config) -> float:

@@ -2,7 +2,6 @@
 
 import hashlib
 import platform
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -12,6 +11,10 @@ from pyspark.sql import functions as F
 
 from prspark.engine.run import Run
 from prspark.insight.plan import Plan
+from prspark.metric.reasons import UnscoredReason
+
+
+_SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ def make_summary(run: Run, plan: Plan | None) -> Summary:
     """Sum up a judged run."""
     own = run.journal_entries(own=True) if not run.free else None
     sent = _sent(own) if own is not None else {}
+    at = sent.pop("latency", None) or []
     groups, outcomes, mean = _groups(run)
     tokens = {"prompt": sent.get("prompt", 0), "completion": sent.get("completion", 0)}
     judge = run.config.judge
@@ -63,25 +67,29 @@ def make_summary(run: Run, plan: Plan | None) -> Summary:
         mean_score=mean,
         outcomes=outcomes,
         verdicts=_verdicts(plan, sent),
-        failed=_failed(own),
+        failed={reason: sent[reason] for reason in UnscoredReason if sent.get(reason)},
         sends=sent.get("sends", 0),
         throttled=sent.get("throttled", 0),
         tokens=tokens,
         cost=cost,
-        latency_seconds=_latency(own),
+        latency_seconds=dict(zip(_SHARES, at, strict=False)),
         journal_keys_sha256=None if run.free else _digest(run.distinct.select("key")),
         versions=_versions(run),
         config=run.config.model_dump(mode="json"),
     )
 
 
-def _sent(own: DataFrame) -> dict[str, int]:
+def _sent(own: DataFrame) -> dict[str, Any]:
+    """Sum up this run's own journal in one pass."""
+    failed = [F.sum((F.col("unscored_reason") == reason).cast("int")).alias(reason) for reason in UnscoredReason]
     found = own.agg(
         F.count(F.lit(1)).alias("verdicts"),
         F.sum("attempts").alias("sends"),
         F.sum("throttled").alias("throttled"),
         F.sum("prompt_tokens").alias("prompt"),
         F.sum("completion_tokens").alias("completion"),
+        F.percentile_approx("latency_seconds", list(_SHARES.values()), 10_000).alias("latency"),
+        *failed,
     ).first()
     return {name: value or 0 for name, value in found.asDict().items()} if found else {}
 
@@ -95,22 +103,6 @@ def _verdicts(plan: Plan | None, sent: dict[str, int]) -> dict[str, int]:
         "deduplicated": plan.duplicates,
         "no_call": sum(plan.no_call.values()),
     }
-
-
-def _failed(own: DataFrame | None) -> dict[str, int]:
-    if own is None:
-        return {}
-    rows = own.where("unscored_reason IS NOT NULL").groupBy("unscored_reason").count().collect()
-    return {row["unscored_reason"]: row["count"] for row in sorted(rows)}
-
-
-def _latency(own: DataFrame | None) -> dict[str, float]:
-    if own is None:
-        return {}
-    shares = [0.5, 0.9, 0.99, 1.0]
-    found = own.agg(F.percentile_approx("latency_seconds", shares, 10_000).alias("at")).first()
-    values = (found["at"] if found else None) or []
-    return dict(zip(("p50", "p90", "p99", "max"), values, strict=False))
 
 
 def _groups(run: Run) -> tuple[dict[str, int], dict[str, int], float | None]:
@@ -130,11 +122,16 @@ def _groups(run: Run) -> tuple[dict[str, int], dict[str, int], float | None]:
 
 
 def _digest(keys: DataFrame) -> str:
-    """SHA-256 over the sorted keys, each with a line break: equal for runs that rest on the same verdicts."""
+    """SHA-256 over the sorted keys, a line each: `jq -r .key JOURNAL/*.jsonl | sort -u | sha256sum`.
+
+    Spark sorts within the first two digits, so that the driver holds a few of 256 parts at a time.
+    """
     digest = hashlib.sha256()
-    rows: Iterable[Any] = keys.orderBy("key").toLocalIterator()
-    for row in rows:
-        digest.update(row["key"].encode() + b"\n")
+    parts = keys.groupBy(F.substring("key", 1, 2).alias("first")).agg(
+        F.concat_ws("\n", F.array_sort(F.collect_list("key"))).alias("keys")
+    )
+    for row in parts.orderBy("first").toLocalIterator():
+        digest.update(row["keys"].encode() + b"\n")
     return digest.hexdigest()
 
 
