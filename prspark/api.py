@@ -192,11 +192,15 @@ def calibrate(
         if not run.free and not journal:
             run.use_journal(journals.working_folder(run.name))
         run.measure()
-        plan = run.plan()
-        on_plan(plan)
-        check_budget(plan, run.config.limits)
-        if plan.calls["total"]:
-            preflight(run)
+        plan = None
+        if run.free:
+            run.look_ahead()
+        else:
+            plan = run.plan()
+            on_plan(plan)
+            check_budget(plan, run.config.limits)
+            if plan.calls["total"]:
+                preflight(run)
         with watching(run, plan, stream=sys.stderr if progress else None), _explained(run):
             run.ask()
         found = run.agreement(plan)

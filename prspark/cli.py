@@ -52,6 +52,14 @@ def _parser() -> argparse.ArgumentParser:
     plan = _verb(verbs, "plan", _plan, "print, as JSON, what score would do and cost; calls no judge")
     _input_options(plan)
 
+    calibrate = _verb(verbs, "calibrate", _calibrate, "judge labelled rows and report the judge's agreement with them")
+    _input_options(calibrate)
+    calibrate.add_argument("--label", required=True, metavar="COLUMN", help="where the label is, dotted path allowed")
+    calibrate.add_argument("--repeat", type=int, default=1, metavar="N", help="judge each row N times; costs calls")
+    calibrate.add_argument("--order-swap", action="store_true", help="ask each pair in both orders; costs calls")
+    calibrate.add_argument("--format", choices=("table", "json"), default="table", help="of what is printed")
+    calibrate.add_argument("--output", metavar="FILE.json", help="write the JSON to a file as well")
+
     manifest = _verb(verbs, "manifest", _manifest, "print the metric's manifest or schema")
     manifest.add_argument("--format", choices=("json", "yaml", "schema"), default="json")
     return parser
@@ -142,6 +150,25 @@ def _plan(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _calibrate(arguments: argparse.Namespace) -> int:
+    config, answers, _ = _read(arguments)
+    found = api.calibrate(
+        answers,
+        config,
+        label=arguments.label,
+        repeat=arguments.repeat,
+        order_swap=arguments.order_swap,
+        journal=arguments.journal,
+        retry_unscored=arguments.retry_unscored,
+        on_plan=lambda plan: _say(f"plan: {plan.rows} rows, {_calls_line(plan)}"),
+    )
+    text = json.dumps(found.to_dict(), indent=2)
+    if arguments.output:
+        _write_text(Path(arguments.output), text)
+    sys.stdout.write((text if arguments.format == "json" else found.to_text()) + "\n")
+    return 0
+
+
 def _manifest(arguments: argparse.Namespace) -> int:
     sys.stdout.write(manifest_text(arguments.format).rstrip("\n") + "\n")
     return 0
@@ -153,12 +180,16 @@ def _say(line: str) -> None:
 
 
 def _plan_line(plan: Plan) -> str:
-    calls, tokens = plan.calls, plan.tokens
     warnings = "".join(f"; warning: {warning}" for warning in plan.warnings)
+    return f"plan: {plan.rows} rows in {plan.groups} groups, {_calls_line(plan)}{warnings}"
+
+
+def _calls_line(plan: Plan) -> str:
+    calls, tokens = plan.calls, plan.tokens
     return (
-        f"plan: {plan.rows} rows in {plan.groups} groups, {calls['total']} judge calls "
-        f"({calls['correctness']} correctness, {calls['robustness']} robustness), {plan.in_journal} verdicts in the "
-        f"journal, about {sum(tokens.values())} tokens, cost {plan.cost:.4f}, {plan.seconds:.0f} s{warnings}"
+        f"{calls['total']} judge calls ({calls['correctness']} correctness, {calls['robustness']} robustness), "
+        f"{plan.in_journal} verdicts in the journal, about {sum(tokens.values())} tokens, cost {plan.cost:.4f}, "
+        f"{plan.seconds:.0f} s"
     )
 
 
