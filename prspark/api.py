@@ -159,7 +159,7 @@ def calibrate(
 ) -> Agreement:
     """Judge the correctness of labelled rows and say how well the judge agrees with the labels.
 
-    Each row with a query, an answer and a label is judged, whatever its group; no label is shown to the judge.
+    Each row with a query, an answer and a label is judged, whatever its group; the judge sees no label.
     Limits, budget, preflight and journal are those of `score`, and either finds the other's verdicts there.
 
     Args:
