@@ -17,9 +17,8 @@ from prspark.metric.reasons import UnscoredReason
 _CUT_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 _REASONING_KEYS = ("reasoning", "rationale", "reason", "explanation", "thought", "thoughts")
 
-# More than any verdict needs; they bound the work on a hostile reply. Each object that is not JSON costs a
-# pass over the text before it: Python's parser counts the lines for its error.
-_MAX_DEPTH = 64
+# More than any reply needs. Each object that is not JSON costs a pass over the text before it (Python's JSON
+# counts the lines for its error), so their number bounds the work on a hostile reply.
 _MAX_NOT_JSON = 16
 
 # Stands in the text for an object that was read.
@@ -40,7 +39,9 @@ _MARK = re.compile(
     rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})|(?P<object>\{{(?=\s*+(?:[\"'“}}]|//|/\*|\w++\s*+:)))",
     re.IGNORECASE | re.MULTILINE,
 )
-_NOTHING_YET = re.compile(r"[\s\ufeff]*+(?:```\w*\s*+)?")
+_BLANK_OR_FENCE = r"[\s\ufeff]*+(?:```\w*\s*+)?"
+_NOTHING_YET = re.compile(_BLANK_OR_FENCE)
+_STARTS_WITH_OBJECT = re.compile(_BLANK_OR_FENCE + _OBJECT)
 
 # A score that a line states, and one that a sentence at the very end states. A range (0.5-0.7) is none.
 _STATED = (
@@ -123,12 +124,9 @@ class _Scan:
     # thoughts have ended, or can't end any more: what looks like their end is text
     thought: bool = False
 
-    def starts_with_object(self) -> bool:
-        return not self.around or _NOTHING_YET.fullmatch(self.around[0]) is not None
-
     def may_be_thought(self) -> bool:
         """Tell whether all so far can be thoughts that were not opened. A verdict at the start can't be."""
-        return not (self.thought or self.starts_with_object())
+        return not self.thought and _NOTHING_YET.fullmatch(self.around[0]) is None
 
     def forget(self) -> None:
         self.objects.clear()
@@ -146,7 +144,7 @@ def _read_scan(scan: _Scan, scale_max: float, cut: bool) -> Reply:
     claims = _scores(scan.objects, scale_max)
     if not claims:
         return _read_plain(text, scale_max, cut=cut, broken=scan.broken)
-    if cut and not scan.starts_with_object():  # prose that quotes a verdict and never came to its own
+    if cut and not _STARTS_WITH_OBJECT.match(text):  # prose that quotes a verdict and never came to its own
         return _unread(UnscoredReason.TRUNCATED_REPLY)
     stray = [found[1] for found in _STRAY.finditer(text)]
     stated = [found["value"] for found in _stated(text)]
@@ -321,7 +319,7 @@ def _repaired_at(text: str, start: int) -> tuple[_Object, int] | None:
     """Read an object that is nearly JSON: comments, trailing commas, quotes, bare words and numbers."""
     pieces: list[str] = []
     depth, at = 0, start
-    while depth <= _MAX_DEPTH and (token := _TOKEN.match(text, at)) is not None:
+    while (token := _TOKEN.match(text, at)) is not None:
         at = token.end()
         if token.lastgroup == "space":
             continue

@@ -16,6 +16,8 @@ from prspark.metric.conversation import Turn
 PROMPTS = Prompts()
 BENIGN = CorrectnessRequest("What is 2+2?", "5", "4", "Arithmetic.", (Turn("user", "Hello"),))
 BENIGN_PAIR = RobustnessRequest("What is 2+2?", "4", "Sum of 2 and 2?", "5")
+# what Unicode does not count as format characters, and nobody sees
+INVISIBLE = set("\u034f\u115f\u1160\u17b4\u2800\u3164\uffa0\ufe00\ufe0f\U000e0101\U000e01ef")
 VERDICT_FORMAT = '{"reasoning": "...", "score":'
 
 ATTACKS = {
@@ -89,6 +91,7 @@ def decoded(messages):
     assert whole.count(closed) == 1
     assert not re.search(r"<[^\s\d=]|\[/?g?[A-Z]{2}|\[\|", line)
     assert not [sign for sign in line if unicodedata.category(sign) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]
+    assert not INVISIBLE & set(line)
     return json.loads(line)
 
 

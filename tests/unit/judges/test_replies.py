@@ -105,6 +105,8 @@ def test_what_a_think_block_holds_is_ignored(text):
     "thoughts",
     [
         "Hmm, let me see. ",
+        "So:\nScore: 0.1\n",
+        'So "score": 0.1 ',
         f"Perhaps {OTHER}? No. ",
         'I start {"reasoning": "dra',
         'Say {"a" b} or {"score": 0.1',
@@ -154,7 +156,17 @@ def test_open_object_is_truncated_whatever_the_endpoint_says(text):
     assert problem(text) is TRUNCATED
 
 
-@pytest.mark.parametrize("text", ["Score: 0", "The answer is", "0.", f"The answer says {OTHER}, which"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Score: 0",
+        "The answer is",
+        "0.",
+        f"The answer says {OTHER}, which",
+        f"<think>a</think>The answer says {OTHER}, which",
+        f"Hm </think>The answer says {OTHER}, which",
+    ],
+)
 def test_cut_prose_is_truncated(text):
     assert problem(text, finish_reason="length") is TRUNCATED
 
@@ -324,6 +336,7 @@ def test_score_that_is_no_number_is_unreadable(written):
         "> Score: 1.0",
         "Score: 0 to 1",
         'A line\n{"a" score: 1}',
+        '{\n"parts" {\nscore: 1\n}}',
     ],
 )
 def test_reply_without_a_score_is_unreadable(text):
@@ -348,6 +361,8 @@ def test_reply_without_a_score_is_unreadable(text):
         f'{OTHER} {{"reasoning": broken beyond repair, "score": 0.0}}',
         f"<think>a</think>{VERDICT} it says </think> {OTHER}",
         f"{VERDICT} it says </think> {OTHER}",
+        f"Well.\n<think>a</think>\n{VERDICT} it says </think> {OTHER}",
+        f"I see. </think> So: {VERDICT} it says </think> {OTHER}",
         f'{VERDICT} {{"score": 7}}',
         f'{VERDICT} {{"score": "high"}}',
         "Score: 1.0\nScore: 0.0",
@@ -369,6 +384,13 @@ def test_verdicts_that_differ_are_a_conflict(text):
 )
 def test_the_same_verdict_twice_is_read(text):
     assert read_reply(text) == (0.75, "Right city.", None)
+
+
+def test_reasoning_of_the_last_of_equal_verdicts_counts():
+    assert (
+        read_reply('{"reasoning": "draft", "score": 1} {"reasoning": "final", "score": 1}').reasoning
+        == "final"
+    )
 
 
 # 17
