@@ -226,7 +226,7 @@ def _open(
 
 
 @contextlib.contextmanager
-def _as_our_errors():  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _as_our_errors():  # type: ignore[no-untyped-def]
     try:
         yield
     except JudgeConfigError as error:
@@ -236,7 +236,7 @@ def _as_our_errors():  # type: ignore[no-untyped-def]  # noqa: ANN202
 
 
 @contextlib.contextmanager
-def _explained(run: Run):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _explained(run: Run):  # type: ignore[no-untyped-def]
     """A run that a worker stopped says why in one line; Spark's own message is a stack trace of workers."""
     try:
         yield

@@ -35,28 +35,44 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="prspark", description="Score how robust an LLM system is to rewording.")
+    parser = argparse.ArgumentParser(
+        prog="prspark", description="Score how robust an LLM system is to rewording."
+    )
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
-    score = _verb(verbs, "score", _score, "judge a table of answers and write every row back with its group's score")
+    score = _verb(
+        verbs, "score", _score, "judge a table of answers and write every row back with its group's score"
+    )
     _input_options(score)
     score.add_argument("--output", required=True, metavar="PATH-or-table")
     score.add_argument("--output-format", choices=io.FORMATS)
     score.add_argument("--mode", choices=io.MODES, default="error", help="what to do if the output exists")
-    score.add_argument("--keep-journal", action="store_true", help="keep the working journal beside the output")
+    score.add_argument(
+        "--keep-journal", action="store_true", help="keep the working journal beside the output"
+    )
     score.add_argument("--replay", action="store_true", help="never call the judge; use the journal alone")
     score.add_argument("--summary", metavar="FILE.json")
     score.add_argument("--strict", action="store_true", help="exit 3 if some group has no score")
-    score.add_argument("--show", type=int, nargs="?", const=20, default=0, metavar="N", help="show N groups at the end")
+    score.add_argument(
+        "--show", type=int, nargs="?", const=20, default=0, metavar="N", help="show N groups at the end"
+    )
 
     plan = _verb(verbs, "plan", _plan, "print, as JSON, what score would do and cost; calls no judge")
     _input_options(plan)
 
-    calibrate = _verb(verbs, "calibrate", _calibrate, "judge labelled rows and report the judge's agreement with them")
+    calibrate = _verb(
+        verbs, "calibrate", _calibrate, "judge labelled rows and report the judge's agreement with them"
+    )
     _input_options(calibrate)
-    calibrate.add_argument("--label", required=True, metavar="COLUMN", help="where the label is, dotted path allowed")
-    calibrate.add_argument("--repeat", type=int, default=1, metavar="N", help="judge each row N times; costs calls")
-    calibrate.add_argument("--order-swap", action="store_true", help="ask each pair in both orders; costs calls")
+    calibrate.add_argument(
+        "--label", required=True, metavar="COLUMN", help="where the label is, dotted path allowed"
+    )
+    calibrate.add_argument(
+        "--repeat", type=int, default=1, metavar="N", help="judge each row N times; costs calls"
+    )
+    calibrate.add_argument(
+        "--order-swap", action="store_true", help="ask each pair in both orders; costs calls"
+    )
     calibrate.add_argument("--format", choices=("table", "json"), default="table", help="of what is printed")
     calibrate.add_argument("--output", metavar="FILE.json", help="write the JSON to a file as well")
 
@@ -76,7 +92,9 @@ def _input_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input-format", choices=io.FORMATS)
     parser.add_argument("--config", metavar="FILE.toml")
     parser.add_argument("--set", action="append", default=[], metavar="a.b=value", dest="overrides")
-    parser.add_argument("--journal", metavar="DIR", help="keeps every verdict; a rerun asks only for what is missing")
+    parser.add_argument(
+        "--journal", metavar="DIR", help="keeps every verdict; a rerun asks only for what is missing"
+    )
     parser.add_argument("--retry-unscored", action="store_true", help="ask again for verdicts that failed")
 
 
@@ -95,7 +113,12 @@ def _session() -> SparkSession:
 
 def _submitted() -> bool:
     """Whether spark-submit, a notebook or Connect has already said where Spark is."""
-    settings = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "DATABRICKS_RUNTIME_VERSION", "SPARK_ENV_LOADED")
+    settings = (
+        "SPARK_REMOTE",
+        "SPARK_CONNECT_MODE_ENABLED",
+        "DATABRICKS_RUNTIME_VERSION",
+        "SPARK_ENV_LOADED",
+    )
     return any(os.environ.get(name) for name in settings) or SparkSession.getActiveSession() is not None
 
 
@@ -218,6 +241,11 @@ def _show(scored: DataFrame, config: Config, groups: int) -> None:
         original.alias("_full"),
         F.coalesce(short, original).alias("original_query"),
         F.round(score, 3).alias("score"),
-        *(F.round(f"{details}.{n}", 3).alias(n) if n not in ("status", "outcome") else F.col(f"{details}.{n}") for n in shown),
+        *(
+            F.round(f"{details}.{n}", 3).alias(n)
+            if n not in ("status", "outcome")
+            else F.col(f"{details}.{n}")
+            for n in shown
+        ),
     ).dropDuplicates(["_full", *(path.rpartition(".")[2] for path in config.columns.group_by)])
     rows.drop("_full").orderBy(F.col("score").asc_nulls_last()).show(groups, truncate=False)

@@ -53,9 +53,7 @@ class Work:
 def start(group: Group, rules: AskRules) -> Work:
     """Classify a group and decide every verdict that needs no judge."""
     answers = group.answers
-    found = classify(
-        answers, group.original_query, baseline=group.baseline, numeric_ids=rules.numeric_ids
-    )
+    found = classify(answers, group.original_query, baseline=group.baseline, numeric_ids=rules.numeric_ids)
     if group.is_part and found.status is Status.NO_VARIANTS:
         found.status = None  # the variants are in other parts
     work = Work(group, found, [None] * len(answers), [None] * len(answers))

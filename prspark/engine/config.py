@@ -133,6 +133,8 @@ def nearest_name(name: str, names: Iterable[str]) -> str | None:
     candidates = list(names)
     last = {candidate.rpartition(".")[2]: candidate for candidate in reversed(candidates)}
     close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
-    close += [last[leaf] for leaf in difflib.get_close_matches(name.rpartition(".")[2], last, n=1, cutoff=0.6)]
+    close += [
+        last[leaf] for leaf in difflib.get_close_matches(name.rpartition(".")[2], last, n=1, cutoff=0.6)
+    ]
     close += difflib.get_close_matches(name, candidates, n=1, cutoff=0.0)
     return close[0] if close else None

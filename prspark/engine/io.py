@@ -17,7 +17,14 @@ from prspark.errors import InputError
 FORMATS = ("parquet", "json", "csv", "orc", "delta", "iceberg")
 MODES = ("error", "overwrite", "append")
 
-_SUFFIXES = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".orc": "orc"}
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+    ".orc": "orc",
+}
 _TABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){0,2}")
 # one row may hold line breaks, and a quote inside a field is doubled, as spreadsheets do
 _CSV = {"header": "true", "multiLine": "true", "quote": '"', "escape": '"'}
@@ -36,7 +43,7 @@ class Place:
         return self.format is None
 
 
-def place(name: str, format: str | None = None) -> Place:  # noqa: A002  the option's own name
+def place(name: str, format: str | None = None) -> Place:
     """Decide what a name means: a stated format makes it a path, a known suffix too; a bare name is a table.
 
     Raises:
@@ -100,7 +107,7 @@ def write(df: DataFrame, target: Place, mode: str) -> None:
         shutil.rmtree(staged, ignore_errors=True)
 
 
-def _writer(df: DataFrame, target: Place):  # type: ignore[no-untyped-def]  # noqa: ANN202  DataFrameWriter of classic or Connect
+def _writer(df: DataFrame, target: Place):  # type: ignore[no-untyped-def]
     writer = df.write.format(target.format or "")
     return writer.options(header="true", quote='"', escape='"') if target.format == "csv" else writer
 
@@ -124,7 +131,9 @@ def _as_texts(df: DataFrame) -> DataFrame:
     columns = []
     for field in df.schema.fields:
         name = f"`{field.name.replace('`', '``')}`"
-        columns.append(F.to_json(name).alias(field.name) if isinstance(field.dataType, nested) else F.col(name))
+        columns.append(
+            F.to_json(name).alias(field.name) if isinstance(field.dataType, nested) else F.col(name)
+        )
     return df.select(*columns)
 
 
@@ -146,7 +155,11 @@ def _exists(spark: SparkSession, target: Place) -> bool:
 def _local_path(spark: SparkSession, target: Place) -> Path | None:
     """The path on this machine's own file system; null where a path means another one."""
     if target.name.startswith("file:"):
-        return Path(target.name.removeprefix("file:").replace("//", "/", 1) if "//" in target.name[:7] else target.name[5:])
+        return Path(
+            target.name.removeprefix("file:").replace("//", "/", 1)
+            if "//" in target.name[:7]
+            else target.name[5:]
+        )
     if "://" in target.name or ":/" in target.name:
         return None
     master = spark.conf.get("spark.master", "") or ""

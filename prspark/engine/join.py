@@ -17,7 +17,9 @@ def check_names(df: DataFrame, config: Config) -> None:
     """
     for name in added_columns(config):
         if name in df.columns:
-            raise InputError(f"the input already has a column {name}; drop it, or set metric.metric_name to another name")
+            raise InputError(
+                f"the input already has a column {name}; drop it, or set metric.metric_name to another name"
+            )
 
 
 def added_columns(config: Config) -> tuple[str, str]:
@@ -37,11 +39,15 @@ def join_back(df: DataFrame, results: DataFrame, config: Config) -> DataFrame:
         F.struct("score", *(name for name, _ in DETAILS)).alias("_prspark_result"),
     )
     row = F.col("_prspark_row")
-    same = (row["high"] == F.col("_prspark_key")["row_high"]) & (row["low"] == F.col("_prspark_key")["row_low"])
+    same = (row["high"] == F.col("_prspark_key")["row_high"]) & (
+        row["low"] == F.col("_prspark_key")["row_low"]
+    )
     joined = keyed.join(found, same, "left")
     score, details = added_columns(config)
     result = F.col("_prspark_result")
-    scoring = {name: getattr(config.metric, name) for name in ("min", "max", "inverted", "weight", "metric_name")}
+    scoring = {
+        name: getattr(config.metric, name) for name in ("min", "max", "inverted", "weight", "metric_name")
+    }
     return joined.select(
         *(F.col(f"`{name.replace('`', '``')}`") for name in df.columns),
         result["score"].alias(score, metadata={"prspark": scoring}),
@@ -52,6 +58,11 @@ def join_back(df: DataFrame, results: DataFrame, config: Config) -> DataFrame:
 
 
 def _not_judged(status: str) -> Column:
-    values = {"status": F.lit(status), "role": F.lit("excluded"), "pairs_total": F.lit(0), "pairs_scored": F.lit(0)}
+    values = {
+        "status": F.lit(status),
+        "role": F.lit("excluded"),
+        "pairs_total": F.lit(0),
+        "pairs_scored": F.lit(0),
+    }
     nothing = F.lit(None)
     return F.struct(*(values.get(name, nothing).cast(kind).alias(name) for name, kind in DETAILS))

@@ -18,13 +18,13 @@ from prspark.engine.groups import Group, read_groups
 from prspark.engine.journal import Entry, JournalWriter, known_verdicts, read_stop, write_stop
 from prspark.engine.overlap import AskOnce, Overlap, Request
 from prspark.engine.results import ResultRow, result_batches, result_rows
+from prspark.judges.cost import estimate_tokens
 from prspark.judges.endpoint import EndpointJudge
 from prspark.judges.factory import make_judge
 from prspark.judges.guarded import GuardedJudge
 from prspark.judges.lexical import LexicalJudge
 from prspark.judges.limits import ExecutorLimits, Gate, executor_folder
 from prspark.judges.protocol import CorrectnessRequest, Judge, JudgeRefusedError, RobustnessRequest, Verdict
-from prspark.judges.cost import estimate_tokens
 from prspark.metric.group import Role
 from prspark.metric.reasons import UnscoredReason
 from prspark.metric.score import GroupScore, score_group

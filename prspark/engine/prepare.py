@@ -51,10 +51,14 @@ def judged_columns(schema: T.StructType, columns: ColumnsConfig) -> list[Column]
     found = {
         "original_query": required(schema, columns.original_query, _is_scalar, "text"),
         # one text for all further keys; a null key is a key of its own
-        "group_values": F.to_json(F.array(*group_values), {"ignoreNullFields": "false"}) if group_values else None,
+        "group_values": F.to_json(F.array(*group_values), {"ignoreNullFields": "false"})
+        if group_values
+        else None,
         "input_id": required(schema, columns.input_id, _is_scalar, "text or a number"),
         "prompt": required(schema, columns.prompt, _is_conversation, "text or a list of messages"),
-        "sut_response": required(schema, columns.sut_response, _is_conversation, "text or a list of messages"),
+        "sut_response": required(
+            schema, columns.sut_response, _is_conversation, "text or a list of messages"
+        ),
     }
     found |= {name: _optional(schema, name, getattr(columns, name)) for name in _OPTIONAL}
     return [_or_null(found[name]).alias(name) for name in JUDGED]

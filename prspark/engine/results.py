@@ -42,7 +42,13 @@ RESULT = (
     *DETAILS,
 )
 
-_ARROW = {"string": pa.string(), "double": pa.float64(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
+_ARROW = {
+    "string": pa.string(),
+    "double": pa.float64(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "boolean": pa.bool_(),
+}
 _RESULT_SCHEMA = pa.schema([(name, _ARROW[kind]) for name, kind in RESULT])
 _BATCH_ROWS = 10_000
 

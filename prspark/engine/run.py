@@ -34,7 +34,6 @@ from prspark.engine.results import RESULT, ddl
 from prspark.judges.factory import is_free, judge_identity
 
 
-
 @dataclass
 class Run:
     """A table, a configuration, and what is found on the way. `close` gives back what Spark holds for it."""
@@ -81,7 +80,9 @@ class Run:
             rows_a_task=50_000 if self.free else 20_000,
             rows_at_least=2_000 if self.free else 100,
         )
-        self.rows, self.baselines = stream.with_parts(self.prepared, self.sizes, numeric_ids=self._numeric_ids)
+        self.rows, self.baselines = stream.with_parts(
+            self.prepared, self.sizes, numeric_ids=self._numeric_ids
+        )
         return self.sizes
 
     def look_ahead(self) -> DataFrame:

@@ -67,9 +67,9 @@ class Sizes:
 def measure(prepared: DataFrame, cut: Cut) -> Sizes:
     """Count rows and groups, and find the huge groups."""
     length = reduce(Column.__add__, (F.coalesce(F.length(name), F.lit(0)) for name in JUDGED))
-    sizes = prepared.groupBy("unit_hash", "group_hash", F.col("original_query").isNull().alias("missing")).agg(
-        F.count(F.lit(1)).alias("rows"), F.sum(length.cast("bigint")).alias("characters")
-    )
+    sizes = prepared.groupBy(
+        "unit_hash", "group_hash", F.col("original_query").isNull().alias("missing")
+    ).agg(F.count(F.lit(1)).alias("rows"), F.sum(length.cast("bigint")).alias("characters"))
     grouped = ~F.col("missing")
     is_hot = grouped & ((F.col("rows") > cut.rows) | (F.col("characters") > cut.characters))
     found = sizes.agg(
@@ -125,7 +125,9 @@ def with_parts(prepared: DataFrame, sizes: Sizes, *, numeric_ids: bool) -> tuple
     # by what makes two rows one answer, so that copies of it meet in one part and count once
     part = F.pmod(F.xxhash64("input_id", "sut_response"), F.col("parts")).cast("int")
     cut = cut.withColumn("part", F.coalesce(part, F.lit(WHOLE)))
-    baselines, only_repeats = _hot_baselines(cut.where("parts IS NOT NULL"), sizes.hot, numeric_ids=numeric_ids)
+    baselines, only_repeats = _hot_baselines(
+        cut.where("parts IS NOT NULL"), sizes.hot, numeric_ids=numeric_ids
+    )
     # a group that only repeats its baseline needs no call, so it is not cut
     uncut = only_repeats.withColumn("uncut", F.lit(True))
     cut = cut.join(F.broadcast(uncut), [*_GROUP], "left")
@@ -162,7 +164,9 @@ def _choose(rows: DataFrame, *, numeric_ids: bool) -> DataFrame:
         yield from best_of_tiers(batches, numeric_ids=numeric_ids)
 
     stream = _sorted(_tagged(rows, ROW), None)
-    return stream.mapInArrow(choose, "unit_hash bigint, group_hash bigint, tier int, row_high bigint, row_low bigint")
+    return stream.mapInArrow(
+        choose, "unit_hash bigint, group_hash bigint, tier int, row_high bigint, row_low bigint"
+    )
 
 
 def best_of_tiers(batches: Iterable[pa.RecordBatch], *, numeric_ids: bool) -> Iterator[pa.RecordBatch]:
@@ -171,7 +175,9 @@ def best_of_tiers(batches: Iterable[pa.RecordBatch], *, numeric_ids: bool) -> It
     types = [pa.int64(), pa.int64(), pa.int32(), pa.int64(), pa.int64()]
     for group in read_groups(batches):
         best = _best(group, numeric_ids=numeric_ids)
-        rows = [(group.unit.key[0], group.group_hash, tier, *(row.row_key or ())) for tier, row in best.items()]
+        rows = [
+            (group.unit.key[0], group.group_hash, tier, *(row.row_key or ())) for tier, row in best.items()
+        ]
         arrays = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(types)]
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
@@ -220,7 +226,9 @@ def _tagged(rows: DataFrame, tag: int) -> DataFrame:
 
 def _sorted(tagged: DataFrame, tasks: int | None) -> DataFrame:
     """A stated number of partitions stays as stated; adaptive execution would merge small ones into one task."""
-    placed = tagged.repartition(tasks, "unit_hash", "part") if tasks else tagged.repartition("unit_hash", "part")
+    placed = (
+        tagged.repartition(tasks, "unit_hash", "part") if tasks else tagged.repartition("unit_hash", "part")
+    )
     verdicts = [name for name in _VERDICT_COLUMNS if name in tagged.columns]
     # a known verdict has no group, and sorts before all rows of its unit
     return placed.sortWithinPartitions(*_SORT).select("unit_hash", "part", "tag", *_ROW_COLUMNS, *verdicts)

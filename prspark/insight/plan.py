@@ -55,7 +55,10 @@ def make_plan(run: Run) -> Plan:
     facts = _facts(run)
     found = _requests(run)
     unpaid = [] if run.free or run.replay else [row for row in found if not row["known"]]
-    calls = {kind: sum(r["requests"] for r in unpaid if r["kind"] == kind) for kind in ("correctness", "robustness")}
+    calls = {
+        kind: sum(r["requests"] for r in unpaid if r["kind"] == kind)
+        for kind in ("correctness", "robustness")
+    }
     total = sum(calls.values())
     tokens = {"prompt": sum(r["tokens"] for r in unpaid), "completion": total * _ASSUMED_COMPLETION_TOKENS}
     return Plan(
@@ -103,7 +106,9 @@ def _facts(run: Run) -> dict[str, int]:
 
 
 def _named(facts: dict[str, int], prefix: str) -> dict[str, int]:
-    return {fact.removeprefix(prefix): n for fact, n in sorted(facts.items()) if fact.startswith(prefix) and n}
+    return {
+        fact.removeprefix(prefix): n for fact, n in sorted(facts.items()) if fact.startswith(prefix) and n
+    }
 
 
 def _requests(run: Run) -> list[Row]:
@@ -120,7 +125,9 @@ def _statuses(run: Run, facts: dict[str, int]) -> dict[str, int]:
     statuses = _named(facts, "group:")
     statuses.pop("one_variant", None)
     if run.sizes.hot is not None:
-        baselines = 0 if run.baselines is None else run.baselines.select("group_hash", "unit_hash").distinct().count()
+        baselines = (
+            0 if run.baselines is None else run.baselines.select("group_hash", "unit_hash").distinct().count()
+        )
         statuses["to_judge"] = statuses.get("to_judge", 0) + baselines
         missing = run.sizes.groups - sum(statuses.values())
         if missing:
@@ -161,5 +168,7 @@ def _warnings(run: Run, facts: dict[str, int]) -> list[str]:
     if missing := sizes.rows - sizes.grouped_rows:
         warnings.append(f"{missing} rows have no {path}")
     if run.df.sparkSession.conf.get("spark.speculation", "false") == "true" and not run.free:
-        warnings.append("spark.speculation is on: a task that runs twice at the same time pays its calls twice")
+        warnings.append(
+            "spark.speculation is on: a task that runs twice at the same time pays its calls twice"
+        )
     return warnings

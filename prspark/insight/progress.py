@@ -68,7 +68,7 @@ class Pace:
     def rate(self, now: float, done: int) -> float:
         """Return verdicts a second."""
         self.seen.append((now, done))
-        while now - self.seen[0][0] > _RATE_WINDOW_SECONDS and len(self.seen) > 2:  # noqa: PLR2004
+        while now - self.seen[0][0] > _RATE_WINDOW_SECONDS and len(self.seen) > 2:
             self.seen.popleft()
         seconds = now - self.seen[0][0]
         return (done - self.seen[0][1]) / seconds if seconds > 0 else 0.0
@@ -120,10 +120,15 @@ class Watcher:
         with contextlib.suppress(OSError):
             self._tally.update(self._run.journal, self._run.name)
         judge, tally = self._run.config.judge, self._tally
-        prompt, completion = tally.prompt_tokens * judge.prompt_price, tally.completion_tokens * judge.completion_price
+        prompt, completion = (
+            tally.prompt_tokens * judge.prompt_price,
+            tally.completion_tokens * judge.completion_price,
+        )
         rate = self._pace.rate(time.monotonic(), tally.done)
         line = describe(tally, self._total, rate, (prompt + completion) / 1_000_000)
-        self._stream.write(f"\r{_bar(tally.done, self._total)} {line}\x1b[K" if self._bar else f"prspark: {line}\n")
+        self._stream.write(
+            f"\r{_bar(tally.done, self._total)} {line}\x1b[K" if self._bar else f"prspark: {line}\n"
+        )
         if last and self._bar:
             self._stream.write("\n")
         self._stream.flush()

@@ -13,7 +13,6 @@ from prspark.engine.run import Run
 from prspark.insight.plan import Plan
 from prspark.metric.reasons import UnscoredReason
 
-
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 
@@ -81,7 +80,9 @@ def make_summary(run: Run, plan: Plan | None) -> Summary:
 
 def _sent(own: DataFrame) -> dict[str, Any]:
     """Sum up this run's own journal in one pass."""
-    failed = [F.sum((F.col("unscored_reason") == reason).cast("int")).alias(reason) for reason in UnscoredReason]
+    failed = [
+        F.sum((F.col("unscored_reason") == reason).cast("int")).alias(reason) for reason in UnscoredReason
+    ]
     found = own.agg(
         F.count(F.lit(1)).alias("verdicts"),
         F.sum("attempts").alias("sends"),
@@ -109,7 +110,11 @@ def _groups(run: Run) -> tuple[dict[str, int], dict[str, int], float | None]:
     """Count groups by status and outcome. A group's rows say the same, so any one of them stands for it."""
     group = ["unit_hash", "group_hash"]
     one = run.results.groupBy(*group).agg(*(F.max(n).alias(n) for n in ("status", "outcome", "score")))
-    rows = one.groupBy("status", "outcome").agg(F.count(F.lit(1)).alias("n"), F.sum("score").alias("sum")).collect()
+    rows = (
+        one.groupBy("status", "outcome")
+        .agg(F.count(F.lit(1)).alias("n"), F.sum("score").alias("sum"))
+        .collect()
+    )
     statuses: dict[str, int] = {}
     outcomes: dict[str, int] = {}
     for row in rows:
