@@ -153,7 +153,8 @@ def _score(arguments: argparse.Namespace) -> int:
         _show(io.read(answers.sparkSession, target), config, arguments.show)
     if arguments.strict and scored.summary.unscored_groups:
         raise UnscoredError(
-            f"{scored.summary.unscored_groups} groups have no score; column {added_columns(config)[1]} says why"
+            f"{scored.summary.unscored_groups} groups have no score; "
+            f"column {added_columns(config)[1]} says why"
         )
     return 0
 
@@ -210,9 +211,10 @@ def _plan_line(plan: Plan) -> str:
 def _calls_line(plan: Plan) -> str:
     calls, tokens = plan.calls, plan.tokens
     return (
-        f"{calls['total']} judge calls ({calls['correctness']} correctness, {calls['robustness']} robustness), "
-        f"{plan.in_journal} verdicts in the journal, about {sum(tokens.values())} tokens, cost {plan.cost:.4f}, "
-        f"{plan.seconds:.0f} s"
+        f"{calls['total']} judge calls ({calls['correctness']} correctness, "
+        f"{calls['robustness']} robustness), "
+        f"{plan.in_journal} verdicts in the journal, about {sum(tokens.values())} tokens, "
+        f"cost {plan.cost:.4f}, {plan.seconds:.0f} s"
     )
 
 

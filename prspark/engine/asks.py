@@ -108,7 +108,7 @@ def _robustness(base: Answer, variant: Answer, rules: AskRules) -> RobustnessReq
 
 
 def request_key(identity: str, request: CorrectnessRequest | RobustnessRequest) -> str:
-    """The journal key of a request: SHA-256, in hex, of its kind, the judge's identity and all judged texts."""
+    """The journal key of a request: SHA-256 (hex) of its kind, the judge's identity and all judged texts."""
     kind = CORRECTNESS if isinstance(request, CorrectnessRequest) else ROBUSTNESS
     return hashlib.sha256(json.dumps([kind, identity, *request]).encode()).hexdigest()
 

@@ -21,8 +21,9 @@ def executor_count(spark: SparkSession, limits: LimitsConfig) -> int:
         return found
     if limits.requests_per_minute or limits.tokens_per_minute:
         raise ConfigError(
-            "a rate for the whole job is shared out over its executors, and Spark does not say how many there can be; "
-            "set limits.executors (or spark.executor.instances, or spark.dynamicAllocation.maxExecutors)"
+            "a rate for the whole job is shared out over its executors, and Spark does not say how many "
+            "there can be; set limits.executors (or spark.executor.instances, "
+            "or spark.dynamicAllocation.maxExecutors)"
         )
     return 1
 

@@ -28,7 +28,7 @@ JUDGED = (
 """The text columns that judging needs; nothing else of a user's row goes through Python."""
 
 KNOWN, ASK, BASELINE, ROW = 0, 1, 2, 3
-"""What a row of the stream is: a verdict already paid for, a key to ask here, a huge group's baseline, a row."""
+"""What a row of the stream is: a verdict paid for, a key to ask here, a huge group's baseline, a row."""
 
 STREAM = (
     "unit_hash",

@@ -1,6 +1,6 @@
 """The journal: every verdict that was paid for, written the moment it arrives. No Spark needed.
 
-JSON lines, one file per task attempt, on a local or FUSE path by appending, on an object store as small files.
+JSON lines, one file a task attempt: appended to on a local or FUSE path, many small ones on an object store.
 """
 
 import json
@@ -81,8 +81,8 @@ def open_folder(journal: str) -> tuple[fs.FileSystem, str]:
 class JournalWriter:
     """Writes the verdicts of one task attempt; threads may share it.
 
-    On a local path each verdict is one `write`, so a killed process loses none that it had. Elsewhere a new small
-    file is made at most `FLUSH_SECONDS` or `FLUSH_VERDICTS` after the last.
+    On a local path each verdict is one `write`, so a killed process loses none that it had. Elsewhere a new
+    small file is made at most `FLUSH_SECONDS` or `FLUSH_VERDICTS` after the last.
     """
 
     def __init__(self, journal: str, name: str) -> None:

@@ -216,7 +216,7 @@ ASKS = (
     ("prompt_tokens", "bigint"),
     ("amount", "bigint"),
 )
-"""What the plan pass returns: a row a request and unit, then a row a counted fact and partition (key null)."""
+"""What the plan pass returns: a row a request and unit, then a row a fact and partition (its key is null)."""
 
 _ASKS_SCHEMA = pa.schema(
     [

@@ -1,7 +1,7 @@
-"""Judges many groups at once in one task: calls of different groups overlap, each within its limits. No Spark.
+"""Judges many groups at once in one task: calls of different groups overlap, within their limits. No Spark.
 
-Threads, not tasks: a runner takes a group, up to `calls_per_group` lanes make its calls. The executor's limits are
-the gate's; the end of one group does not hold back the next.
+Threads, not tasks: a runner takes a group, up to `calls_per_group` lanes make its calls. The
+executor's limits are the gate's; the end of one group does not hold back the next.
 """
 
 import threading

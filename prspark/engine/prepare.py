@@ -31,7 +31,7 @@ def prepare(df: DataFrame, columns: ColumnsConfig) -> DataFrame:
     `row_low` (long, never null). A null `original_query` stays null.
 
     Raises:
-        InputError: a required column is missing (the nearest one is named) or has a type that can't be judged.
+        InputError: a required column is missing (the nearest is named) or has a type that can't be judged.
     """
     return df.select(*judged_columns(df.schema, columns)).select(*JUDGED, *_hashes())
 
@@ -74,7 +74,7 @@ def _is_scalar(kind: T.DataType) -> bool:
 
 
 def _is_conversation(kind: T.DataType) -> bool:
-    """Text, or messages: an array of structs or maps (or of strings, JSON messages), or one struct around them."""
+    """Text, or messages: an array of structs, maps or strings (JSON messages), or one struct around them."""
     if isinstance(kind, T.ArrayType):
         return isinstance(kind.elementType, (T.StructType, T.MapType, T.StringType))
     return isinstance(kind, (T.StringType, T.StructType, T.NullType)) or kind.typeName() == "varchar"

@@ -1,4 +1,7 @@
-"""One run over one table, step by step: measure, look ahead, judge, join back. Row contract: rows out = rows in."""
+"""One run over one table, step by step: measure, look ahead, judge, join back.
+
+Row contract: rows out = rows in.
+"""
 
 import contextlib
 import uuid
@@ -101,7 +104,7 @@ class Run:
         return self.asks
 
     def _distinct(self) -> DataFrame:
-        """One row a distinct request: how many units have it, which one is to ask it, whether it is `known`."""
+        """One row a distinct request: how many units have it, which one asks it, whether it is `known`."""
         distinct = self.requests.groupBy("key").agg(
             F.first("kind").alias("kind"),
             F.first("prompt_tokens").alias("prompt_tokens"),
@@ -152,7 +155,7 @@ class Run:
         self.results = self._with_part_scores(judged)
 
     def _ask_shared(self, known: DataFrame | None) -> None:
-        """Ask the requests that several units have, each once; their verdicts reach the units by the journal."""
+        """Ask what several units have, each request once; the journal brings the verdicts to the units."""
         to_ask = self.distinct.where("units > 1 AND NOT known")
         to_ask = self._hold(to_ask.select("owner.unit_hash", "owner.part", F.col("key").alias("verdict_key")))
         units = F.broadcast(to_ask.select("unit_hash", "part").distinct())

@@ -1,7 +1,7 @@
 """From prepared rows to the sorted stream that workers read. Row contract: rows of `groups.STREAM`.
 
-One task is one partition; it reads whole groups one after the other, because the partition is sorted, so no task
-ever holds more than one group. A huge group is cut into parts, its baseline copied to each.
+One task is one partition; it reads whole groups one after the other, because the partition is sorted, so no
+task ever holds more than one group. A huge group is cut into parts, its baseline copied to each.
 """
 
 import math
@@ -107,7 +107,7 @@ def task_slots(spark: SparkSession) -> int:
 
 
 def partitions(sizes: Sizes, slots: int, *, rows_a_task: int, rows_at_least: int) -> int:
-    """How many tasks: enough to keep them small, several a slot so that they end together, few for few rows."""
+    """How many tasks: enough to keep them small, several a slot to end together, few for few rows."""
     wanted = max(sizes.rows / rows_a_task, sizes.characters / 128_000_000)
     even = min(8 * slots, sizes.rows // rows_at_least)
     return max(1, slots, even, math.ceil(wanted))
@@ -170,7 +170,7 @@ def _choose(rows: DataFrame, *, numeric_ids: bool) -> DataFrame:
 
 
 def best_of_tiers(batches: Iterable[pa.RecordBatch], *, numeric_ids: bool) -> Iterator[pa.RecordBatch]:
-    """Yield (unit, group, tier, row key) of the best row of each tier; rows that match at no tier are tier 9."""
+    """Yield (unit, group, tier, row key) of the best row of each tier; rows that match at none are tier 9."""
     names = ["unit_hash", "group_hash", "tier", "row_high", "row_low"]
     types = [pa.int64(), pa.int64(), pa.int32(), pa.int64(), pa.int64()]
     for group in read_groups(batches):
@@ -225,7 +225,7 @@ def _tagged(rows: DataFrame, tag: int) -> DataFrame:
 
 
 def _sorted(tagged: DataFrame, tasks: int | None) -> DataFrame:
-    """A stated number of partitions stays as stated; adaptive execution would merge small ones into one task."""
+    """A stated number of partitions stays; adaptive execution would merge small ones into one task."""
     placed = (
         tagged.repartition(tasks, "unit_hash", "part") if tasks else tagged.repartition("unit_hash", "part")
     )

@@ -22,9 +22,9 @@ _ASSUMED_COMPLETION_TOKENS = 120
 class Plan:
     """A run before it runs.
 
-    `calls` are distinct requests to be sent, by kind and in total, apart from `preflight_calls`; `no_call` counts
-    verdicts that need none and why; `duplicates` are requests that another row asks
-    too, `shared` those of them that meet over several tasks; `tokens` and `cost` are estimates; `seconds` is null where nothing limits them.
+    `calls` are distinct requests to be sent, by kind and in total, apart from `preflight_calls`; `no_call`
+    counts verdicts that need none and why; `duplicates` are requests that another row asks too, `shared`
+    those that several units need; `tokens`, `cost` and `seconds` are estimates.
     """
 
     judge: str

@@ -1,4 +1,4 @@
-"""Says how far the judging is, from the journal alone, so it works wherever the driver can read the journal."""
+"""Says how far the judging is, from the journal alone, so it works wherever the driver can read that."""
 
 import contextlib
 import threading
@@ -141,7 +141,7 @@ def _bar(done: int, total: int, width: int = 24) -> str:
 
 @contextlib.contextmanager
 def watching(run: Run, plan: Plan | None, *, stream: TextIO | None) -> Iterator[None]:
-    """Report progress on a stream while the judging inside the `with` runs; nothing where nothing is called."""
+    """Report progress on a stream while the judging inside the `with` runs; nothing if nothing is called."""
     if plan is None or stream is None or not plan.calls["total"]:
         yield
         return

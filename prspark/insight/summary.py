@@ -20,8 +20,9 @@ _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 class Summary:
     """A run after it ran. Seconds, tokens; cost in the currency of the configured prices.
 
-    `groups` counts by status; `verdicts` counts `sent` (calls answered in this run), `journal`, `deduplicated` and
-    `no_call`; `failed` counts verdicts without a score by reason; `sends` counts HTTP attempts.
+    `groups` counts by status; `verdicts` counts `sent` (calls answered in this run), `journal`,
+    `deduplicated` and `no_call`; `failed` counts verdicts without a score by reason; `sends` counts HTTP
+    attempts.
     """
 
     run: str
