@@ -80,12 +80,13 @@ def test_in_flight_is_counted_over_all_and_by_executor_header() -> None:
             ask(stub, str(n), {"X-Executor": "a" if n < 4 else "b"})
 
         list(pool.map(one, range(6)))
+        ask(stub, "alone")
         stats = stub.stats(lists=True)
     assert stats["max_in_flight"] == 6
     assert stats["max_in_flight_by_executor"] == {"a": 4, "b": 2}
     assert stats["in_flight"] == 0
-    assert stats["requests"] == len(stats["arrivals"]) == 6
-    assert stats["busy_seconds"] == pytest.approx(6 * 0.3, rel=0.2)
+    assert stats["requests"] == len(stats["arrivals"]) == 7
+    assert stats["busy_seconds"] == pytest.approx(7 * 0.3, rel=0.2)
 
 
 def test_a_body_paid_twice_is_one_duplicate_and_reset_forgets_it() -> None:

@@ -17,13 +17,14 @@ from typing import Any
 
 import pytest
 
+from prspark.judges import permits
 from prspark.judges.config import LimitsConfig
 from prspark.judges.limits import ExecutorLimits, Gate, GroupTimeoutError, OpenGate, executor_folder
 from prspark.judges.protocol import call_deadline
 
 # processes that share no lock with the test's own, from a server that has done the slow imports once
-SPAWN = multiprocessing.get_context("forkserver")
-SPAWN.set_forkserver_preload(["pytest", "prspark.judges.limits"])
+FRESH = multiprocessing.get_context("forkserver")
+FRESH.set_forkserver_preload(["pytest", "prspark.judges.limits"])
 HOLD_SECONDS = 0.002  # how long a call of these tests takes
 PATIENCE = 60  # seconds; only a broken gate waits so long
 
@@ -44,8 +45,8 @@ def deadline(seconds: float) -> Iterator[None]:
 @contextmanager
 def processes(count: int, target: Callable[..., None], *args: Any) -> Iterator[list[Connection]]:
     """Run `target(pipe, number, *args)` in so many processes; gives the test's ends of the pipes."""
-    pipes = [SPAWN.Pipe() for _ in range(count)]
-    running = [SPAWN.Process(target=target, args=(theirs, n, *args)) for n, (_, theirs) in enumerate(pipes)]
+    pipes = [FRESH.Pipe() for _ in range(count)]
+    running = [FRESH.Process(target=target, args=(theirs, n, *args)) for n, (_, theirs) in enumerate(pipes)]
     for process in running:
         process.start()
     try:
@@ -75,7 +76,7 @@ class HighWater:
     """How many are inside at once over all processes, and the most there ever were."""
 
     def __init__(self) -> None:
-        self.now, self.peak = SPAWN.Value("i"), SPAWN.Value("i")
+        self.now, self.peak = FRESH.Value("i"), FRESH.Value("i")
 
     def __enter__(self) -> None:
         with self.now.get_lock():
@@ -206,7 +207,7 @@ def count_calls(pipe: Connection, number: int, folder: Path, total: Any, target:
 
 
 def test_two_processes_take_turns(tmp_path: Path) -> None:
-    with processes(2, count_calls, tmp_path, SPAWN.Value("i"), 600) as pipes:
+    with processes(2, count_calls, tmp_path, FRESH.Value("i"), 600) as pipes:
         assert [answer(pipe) for pipe in pipes] == [0, 1]
         for pipe in pipes:
             pipe.send("go")
@@ -239,6 +240,7 @@ def test_deadline_ends_a_wait_for_the_cool_down(tmp_path: Path) -> None:
     gate.throttled(60)
     with deadline(0.1), pytest.raises(GroupTimeoutError), gate.call():
         pass
+    assert gate.in_flight() == 0
 
 
 def test_deadline_in_the_past_raises_even_where_a_permit_is_free(tmp_path: Path) -> None:
@@ -261,6 +263,38 @@ def test_deadline_ends_a_wait_behind_another_process_and_behind_another_thread(t
         start = time.monotonic()
         in_threads(3, give_up)
         assert time.monotonic() - start < 5
+
+
+def test_deadline_ends_a_wait_behind_a_thread_that_has_all_the_time(tmp_path: Path) -> None:
+    gate = gate_of(tmp_path, executor_concurrency=1)
+
+    def wait() -> None:
+        with gate.call():
+            pass
+
+    with ThreadPoolExecutor(1) as pool:
+        with gate.call():
+            patient = pool.submit(wait)
+            while not gate._calls._queue.locked():
+                pass
+            with deadline(0.1), pytest.raises(GroupTimeoutError), gate.call():
+                pass
+            assert not patient.done()
+        patient.result(PATIENCE)
+
+
+def test_a_release_wakes_another_process_without_a_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(permits, "RESCAN_SECONDS", 2 * PATIENCE)
+    gate = gate_of(tmp_path, executor_concurrency=1)
+    with processes(1, hold, tmp_path, 1) as (pipe,):
+        answer(pipe)
+        with deadline(0.1), pytest.raises(GroupTimeoutError), gate.call():
+            pass
+        pipe.send("let go")
+        with deadline(PATIENCE), gate.call():
+            pass
 
 
 def test_fewer_are_in_flight_after_429s_and_the_limit_is_reached_again(tmp_path: Path) -> None:
@@ -347,6 +381,7 @@ def test_waiting_works_where_the_folder_cannot_hold_a_fifo(
 
 FORK = """
 import os, sys, time
+from prspark.judges import permits
 from prspark.judges.config import LimitsConfig
 from prspark.judges.limits import ExecutorLimits
 gate = ExecutorLimits(sys.argv[1], LimitsConfig(executor_concurrency=2))
