@@ -1,5 +1,6 @@
 """The library: what a notebook calls. It takes the caller's DataFrame and session and never makes one."""
 
+import atexit
 import contextlib
 import sys
 from collections.abc import Callable, Mapping
@@ -106,7 +107,7 @@ def run_scoring(
     with _as_our_errors():
         run = _open(answers, config, journal, replay, retry_unscored, judge)
         if not run.free and not journal:
-            run.use_journal(working_folder or journals.working_folder(run.name))
+            run.use_journal(journals.absolute(working_folder) if working_folder else _temporary_journal(run))
         run.measure()
         plan = None
         if not run.free:
@@ -182,7 +183,7 @@ def calibrate(
         run = LabelledRun(
             answers,
             make_config(config),
-            journal=journal or "",
+            journal=journals.absolute(journal or ""),
             retry_unscored=retry_unscored,
             maker=judge,
             label=label,
@@ -221,8 +222,15 @@ def _open(
     checked = make_config(config)
     check_names(answers, checked)
     return Run(
-        answers, checked, journal=journal or "", replay=replay, retry_unscored=retry_unscored, maker=judge
+        answers, checked, journal=journals.absolute(journal or ""), replay=replay, retry_unscored=retry_unscored, maker=judge
     )
+
+
+def _temporary_journal(run: Run) -> str:
+    """A journal for a call that names none; it must outlive the call, because a lost cache reads it again."""
+    folder = journals.working_folder(run.name)
+    atexit.register(journals.remove, folder)
+    return folder
 
 
 @contextlib.contextmanager

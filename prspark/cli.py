@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import logging
 import os
 import shutil
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from prspark import api
+from prspark import api, data
 from prspark.engine import io, journal
 from prspark.engine.config import Config, load_config
 from prspark.engine.join import added_columns
@@ -21,7 +20,7 @@ from prspark.errors import InputError, PrsparkError, UnscoredError
 from prspark.insight.plan import Plan
 from prspark.metric.manifest import manifest_text
 
-logger = logging.getLogger("prspark")
+LOGGING = Path(data.__file__).with_name("log4j2.properties")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -99,27 +98,31 @@ def _input_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _session() -> SparkSession:
-    """Take the session of spark-submit, or make a local one with quiet logging."""
+    """Take the session that spark-submit, a notebook or Connect stands for, or make a quiet local one."""
     # without it workers take the system's Python, which lacks the packages
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("prspark")
-    if not _submitted():
-        builder = builder.master("local[*]").config("spark.ui.showConsoleProgress", "false")
-        builder = builder.config("spark.log.level", "ERROR").config("spark.ui.enabled", "false")
-        builder = builder.config("spark.driver.memory", os.environ.get("PRSPARK_DRIVER_MEMORY", "2g"))
-        builder = builder.config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 2)))
+    if not _has_spark():
+        for name, value in _local_settings().items():
+            builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def _submitted() -> bool:
-    """Whether spark-submit, a notebook or Connect has already said where Spark is."""
-    settings = (
-        "SPARK_REMOTE",
-        "SPARK_CONNECT_MODE_ENABLED",
-        "DATABRICKS_RUNTIME_VERSION",
-        "SPARK_ENV_LOADED",
-    )
-    return any(os.environ.get(name) for name in settings) or SparkSession.getActiveSession() is not None
+def _has_spark() -> bool:
+    """Whether someone else has already said where Spark is."""
+    names = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "DATABRICKS_RUNTIME_VERSION")
+    return any(os.environ.get(name) for name in names) or SparkSession.getActiveSession() is not None
+
+
+def _local_settings() -> dict[str, str]:
+    return {
+        "spark.master": "local[*, 4]",  # a task whose worker dies is tried again
+        "spark.driver.memory": os.environ.get("PRSPARK_DRIVER_MEMORY", "2g"),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
+        "spark.ui.enabled": "false",  # the command is gone before anyone could look
+        "spark.ui.showConsoleProgress": "false",  # it would overwrite prspark's own progress
+        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 2)),
+    }
 
 
 def _read(arguments: argparse.Namespace) -> tuple[Config, DataFrame, io.Place]:
@@ -146,7 +149,7 @@ def _score(arguments: argparse.Namespace) -> int:
     if arguments.summary:
         _write_text(Path(arguments.summary), json.dumps(scored.summary.to_dict(), indent=2))
     if not arguments.keep_journal:
-        journal.remove(working)
+        journal.remove(journal.absolute(working))
     counts = ", ".join(f"{n} {status}" for status, n in scored.summary.groups.items())
     _say(f"{scored.summary.rows} rows, groups: {counts or 'none'}; written to {target.name}")
     if arguments.show:

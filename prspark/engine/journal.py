@@ -3,19 +3,24 @@
 JSON lines, one file a task attempt: appended to on a local or FUSE path, many small ones on an object store.
 """
 
+import functools
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
 
+from prspark.errors import ConfigError
 from prspark.judges.protocol import Verdict
 from prspark.metric.reasons import UnscoredReason
+
+_REASONS = frozenset([None, *UnscoredReason])
 
 FLUSH_SECONDS = 2.0
 FLUSH_VERDICTS = 100
@@ -71,11 +76,28 @@ class Entry(NamedTuple):
         )
 
 
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+# as Spark's users spell them, and as pyarrow does; Databricks mounts its own on every machine
+_SPELLINGS = (("s3a://", "s3://"), ("s3n://", "s3://"), ("dbfs:/Volumes/", "/Volumes/"), ("dbfs:/", "/dbfs/"))
+
+
+def absolute(journal: str) -> str:
+    """Make a journal's name mean the same on every machine: workers have another current folder."""
+    if "://" in journal or not journal:
+        return journal
+    if journal.startswith("dbfs:/"):
+        return "/dbfs/" + journal.removeprefix("dbfs:/").lstrip("/")
+    return os.path.abspath(journal.removeprefix("file:"))
+
+
 def open_folder(journal: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system and the path in it of a journal named by a path or a URI."""
-    if "://" in journal or journal.startswith("file:"):
-        return fs.FileSystem.from_uri(journal)
-    return fs.LocalFileSystem(), os.path.abspath(journal)
+    """Return the file system and the path in it of a journal named by `absolute`."""
+    if "://" not in journal:
+        return fs.LocalFileSystem(), journal
+    # Hadoop's names of the same store
+    system, path = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", journal))
+    return system, path
 
 
 class JournalWriter:
@@ -177,9 +199,9 @@ def read_lines(lines: Iterable[bytes]) -> Iterator[Entry]:
 
 def _entry(line: bytes) -> Entry | None:
     try:
-        found: Any = json.loads(line)
-        return Entry(**found)
-    except (ValueError, TypeError):
+        entry = Entry(**json.loads(line))
+        return entry if entry.unscored_reason in _REASONS else None
+    except (ValueError, TypeError, RecursionError):
         return None
 
 
