@@ -93,8 +93,14 @@ def read_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[Group]:
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
     for batch in batches:
-        columns = [batch.column(i).to_numpy(zero_copy_only=False).tolist() for i in range(batch.num_columns)]
-        yield from zip(*columns, strict=True)
+        yield from zip(*(_values(column) for column in batch.columns), strict=True)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    # numpy is faster, but it makes whole numbers floats if one is null, and a key loses its last digits
+    if column.null_count and pa.types.is_primitive(column.type):
+        return list(column.to_pylist())
+    return list(column.to_numpy(zero_copy_only=False).tolist())
 
 
 def _note(unit: Unit, row: tuple[Any, ...]) -> None:
