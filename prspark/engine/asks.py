@@ -142,8 +142,13 @@ def score(work: Work, rules: AskRules) -> GroupScore | None:
         [(correct.score, robust.score) for correct, robust in pairs],
         min_coverage=rules.min_coverage,
         base_reason=base.unscored_reason,
-        pair_reason=most_frequent(v.unscored_reason for pair in pairs for v in pair if v.unscored_reason),
+        pair_reason=most_frequent(reason for pair in pairs if (reason := _pair_reason(*pair))),
     )
+
+
+def _pair_reason(correct: Verdict, robust: Verdict) -> UnscoredReason | None:
+    """Why a pair is not judged: one reason, the one its row tells, so that parts of a group count alike."""
+    return correct.unscored_reason or robust.unscored_reason
 
 
 def verdict(slot: CorrectnessRequest | RobustnessRequest | Verdict | None) -> Verdict:
