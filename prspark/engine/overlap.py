@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from queue import Empty, Queue
 from typing import Generic, TypeVar
 
@@ -82,9 +83,9 @@ class Overlap(Generic[Item]):
                 result = self._done.get(block=wait)
             except Empty:
                 return
-            self._pending -= 1
             if isinstance(result, BaseException):
                 raise result
+            self._pending -= 1
             yield result
 
     def close(self) -> None:
@@ -102,8 +103,11 @@ class Overlap(Generic[Item]):
             try:
                 self._done.put((item, self._judge_group(requests)))
             except BaseException as error:  # noqa: BLE001  raised again by done()
-                self._done.put(error)  # before the stop, so that it is read before any group it cuts short
-                self._stop.set()
+                self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self._done.put(error)  # before the stop, so that it is read before any group it cuts short
+        self._stop.set()
 
     def _judge_group(self, requests: dict[str, Request]) -> dict[str, Verdict]:
         if self._stop.is_set():
@@ -113,18 +117,22 @@ class Overlap(Generic[Item]):
         with self._gate.group():
             deadline = time.monotonic() + self._group_timeout_seconds
             count = min(self._calls_per_group, len(todo))
-            lanes = [self._lanes.submit(self._lane, todo, verdicts, deadline) for _ in range(count)]
-            errors = [lane.exception() for lane in lanes]
-        if error := next(filter(None, errors), None):
-            raise error
+            wait_for([self._lanes.submit(self._lane, todo, verdicts, deadline) for _ in range(count)])
         return verdicts
 
     def _lane(self, todo: deque[tuple[str, Request]], verdicts: dict[str, Verdict], deadline: float) -> None:
-        """Make one call of the group after the other."""
+        """Make one call of the group after the other; an error stops the lanes of all groups at once."""
         call_deadline.set(deadline)
-        while todo and not self._stop.is_set():
-            try:
-                key, request = todo.popleft()
-            except IndexError:
-                return
-            verdicts[key] = self._ask(key, request) if time.monotonic() < deadline else _TIMED_OUT
+        try:
+            while not self._stop.is_set() and (task := _next(todo)):
+                key, request = task
+                verdicts[key] = self._ask(key, request) if time.monotonic() < deadline else _TIMED_OUT
+        except BaseException as error:  # noqa: BLE001  raised again by done()
+            self._fail(error)
+
+
+def _next(todo: deque[tuple[str, Request]]) -> tuple[str, Request] | None:
+    try:
+        return todo.popleft()
+    except IndexError:
+        return None
