@@ -73,6 +73,10 @@ def make_config(tables: Config | Mapping[str, Any] | None) -> Config:
     """
     if isinstance(tables, Config):
         return tables
+    if tables is not None and not isinstance(tables, Mapping):
+        raise ConfigError(
+            "configuration: expected tables or a Config; read a TOML file with prspark.load_config"
+        )
     try:
         return Config.model_validate(dict(tables or {}))
     except ValidationError as error:
@@ -81,7 +85,7 @@ def make_config(tables: Config | Mapping[str, Any] | None) -> Config:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"configuration {path}: {error.strerror}; name a TOML file with --config") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -98,15 +102,26 @@ def _apply(tables: dict[str, Any], override: str) -> None:
         table = table.setdefault(parent, {})
         if not isinstance(table, dict):
             raise ConfigError(f"--set {path}: {parent} is a value, not a table")
-    table[key] = _value(text.strip())
+    table[key] = _value(text.strip(), is_text=_is_text(path.strip()))
 
 
-def _value(text: str) -> Any:
-    """Read what stands after `=` as TOML; what is not TOML is plain text, so quotes are optional."""
+def _value(text: str, *, is_text: bool) -> Any:
+    """Read what stands after `=` as TOML; quotes are optional, since shells take them away."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
+        if text.startswith("[") and text.endswith("]") and not is_text:
+            return [item.strip() for item in text[1:-1].split(",")]
         return text
+    return text if is_text and not isinstance(value, str) else value
+
+
+def _is_text(path: str) -> bool:
+    """Whether a key holds text, so that 42 and 2024-10-21 are text there."""
+    table, _, key = path.partition(".")
+    found = Config.model_fields.get(table)
+    field = getattr(found.annotation, "model_fields", {}).get(key) if found else None
+    return field is not None and field.annotation in (str, str | None)
 
 
 def _explain(error: ValidationError) -> str:
