@@ -23,7 +23,7 @@ from prspark.judges.endpoint import EndpointJudge
 from prspark.judges.factory import make_judge
 from prspark.judges.guarded import GuardedJudge
 from prspark.judges.lexical import LexicalJudge
-from prspark.judges.limits import ExecutorLimits, Gate, executor_folder
+from prspark.judges.limits import ExecutorLimits, Gate, OpenGate, executor_folder
 from prspark.judges.protocol import CorrectnessRequest, Judge, JudgeRefusedError, RobustnessRequest, Verdict
 from prspark.metric.group import Role
 from prspark.metric.reasons import UnscoredReason
@@ -91,9 +91,9 @@ def _make(settings: WorkerSettings, gate: Gate) -> Judge:
         judge = settings.maker()
     else:
         judge = make_judge(config.judge, metric=config.metric, limits=config.limits, gate=gate)
-    # the built-in judges keep the limits themselves, send by send
-    built_in = isinstance(judge, (EndpointJudge, LexicalJudge))
-    return judge if built_in or getattr(judge, "free", False) else GuardedJudge(judge, gate)
+    if isinstance(judge, (EndpointJudge, LexicalJudge)):
+        return judge  # they keep the limits themselves, send by send
+    return GuardedJudge(judge, OpenGate() if getattr(judge, "free", False) else gate)
 
 
 def judge_free(batches: Iterable[pa.RecordBatch], settings: WorkerSettings) -> Iterator[pa.RecordBatch]:
@@ -105,12 +105,12 @@ def judge_free(batches: Iterable[pa.RecordBatch], settings: WorkerSettings) -> I
 def _free_rows(groups: Iterable[Group], judge: Judge, rules: AskRules) -> Iterator[ResultRow]:
     for group in groups:
         work = asks.start(group, rules)
-        for row, slot in enumerate(work.correctness):
-            if isinstance(slot, CorrectnessRequest):
-                work.correctness[row] = judge.correctness(slot)
-        for row, slot in enumerate(work.robustness):
-            if isinstance(slot, RobustnessRequest):
-                work.robustness[row] = judge.robustness(slot)
+        for row, asked in enumerate(work.correctness):
+            if isinstance(asked, CorrectnessRequest):
+                work.correctness[row] = judge.correctness(asked)
+        for row, pair in enumerate(work.robustness):
+            if isinstance(pair, RobustnessRequest):
+                work.robustness[row] = judge.robustness(pair)
         yield from result_rows(work, asks.score(work, rules))
 
 

@@ -44,10 +44,11 @@ class GuardedJudge:
     @staticmethod
     def _checked(ask: Callable[[], Verdict]) -> Verdict:
         try:
-            verdict = ask()
+            verdict = _typed(ask())
             score = verdict.score
             if score is None:
-                return verdict._replace(unscored_reason=verdict.unscored_reason or UnscoredReason.JUDGE_ERROR)
+                reason = UnscoredReason(verdict.unscored_reason or UnscoredReason.JUDGE_ERROR)
+                return verdict._replace(unscored_reason=reason)
             if math.isfinite(score) and 0 <= score <= 1:
                 return verdict._replace(score=float(score), unscored_reason=None)
             return verdict._replace(score=None, unscored_reason=UnscoredReason.SCORE_OUT_OF_RANGE)
@@ -55,3 +56,19 @@ class GuardedJudge:
             raise
         except Exception:  # noqa: BLE001  a user's judge may raise anything, and its text may hold judged text
             return Verdict(None, None, UnscoredReason.JUDGE_ERROR)
+
+
+def _typed(verdict: Verdict) -> Verdict:
+    """Return the same with plain types and a text that is UTF-8: neither JSON nor Arrow takes anything else."""
+    return verdict._replace(
+        reason=None if verdict.reason is None else _encodable(str(verdict.reason)),
+        attempts=int(verdict.attempts),
+        prompt_tokens=int(verdict.prompt_tokens),
+        completion_tokens=int(verdict.completion_tokens),
+        latency_seconds=float(verdict.latency_seconds),
+        throttled=int(verdict.throttled),
+    )
+
+
+def _encodable(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
