@@ -81,7 +81,7 @@ def describe(tally: Tally, total: int, rate: float, cost: float) -> str:
     """
     left = max(0, total - tally.done)
     in_flight = rate * tally.latency_seconds / tally.done if tally.done else 0.0
-    eta = time.strftime("%H:%M:%S", time.gmtime(left / rate)) if rate else "unknown"
+    eta = _clock(left / rate) if rate else "unknown"
     parts = [
         f"{tally.done:,} of {total:,} verdicts",
         f"{rate:.1f}/s",
@@ -94,12 +94,18 @@ def describe(tally: Tally, total: int, rate: float, cost: float) -> str:
     return ", ".join([*parts, f"time left {eta}"])
 
 
+def _clock(seconds: float) -> str:
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours:02d}:{minute:02d}:{second:02d}"
+
+
 class Watcher:
     """A thread that reports until it is closed."""
 
     def __init__(self, run: Run, plan: Plan, stream: TextIO) -> None:
         self._run, self._total, self._stream = run, plan.calls["total"], stream
-        self._tally, self._pace = Tally(), Pace()
+        self._tally, self._pace = Tally(), Pace(deque([(time.monotonic(), 0)]))
         self._bar = stream.isatty()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="prspark-progress", daemon=True)
@@ -116,21 +122,22 @@ class Watcher:
             self._report()
 
     def _report(self, *, last: bool = False) -> None:
-        # a progress line must never end a run: the journal may be out of reach for a moment
-        with contextlib.suppress(OSError):
+        # a progress line must never end a run: journal or stream may be out of reach, or closed (ValueError)
+        with contextlib.suppress(OSError, ValueError):
             self._tally.update(self._run.journal, self._run.name)
+        with contextlib.suppress(OSError, ValueError):
+            self._write(last=last)
+
+    def _write(self, *, last: bool) -> None:
         judge, tally = self._run.config.judge, self._tally
-        prompt, completion = (
-            tally.prompt_tokens * judge.prompt_price,
-            tally.completion_tokens * judge.completion_price,
-        )
+        cost = tally.prompt_tokens * judge.prompt_price + tally.completion_tokens * judge.completion_price
         rate = self._pace.rate(time.monotonic(), tally.done)
-        line = describe(tally, self._total, rate, (prompt + completion) / 1_000_000)
-        self._stream.write(
-            f"\r{_bar(tally.done, self._total)} {line}\x1b[K" if self._bar else f"prspark: {line}\n"
-        )
-        if last and self._bar:
-            self._stream.write("\n")
+        line = describe(tally, self._total, rate, cost / 1_000_000)
+        if self._bar:
+            end = "\n" if last else ""
+            self._stream.write(f"\r{_bar(tally.done, self._total)} {line}\x1b[K{end}")
+        else:
+            self._stream.write(f"prspark: {line}\n")
         self._stream.flush()
 
 
