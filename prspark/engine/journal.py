@@ -6,7 +6,6 @@ JSON lines, one file a task attempt: appended to on a local or FUSE path, many s
 import functools
 import json
 import os
-import re
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -76,28 +75,40 @@ class Entry(NamedTuple):
         )
 
 
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-
 # as Spark's users spell them, and as pyarrow does; Databricks mounts its own on every machine
 _SPELLINGS = (("s3a://", "s3://"), ("s3n://", "s3://"), ("dbfs:/Volumes/", "/Volumes/"), ("dbfs:/", "/dbfs/"))
 
 
 def absolute(journal: str) -> str:
     """Make a journal's name mean the same on every machine: workers have another current folder."""
-    if "://" in journal or not journal:
+    if not journal:
         return journal
-    if journal.startswith("dbfs:/"):
-        return "/dbfs/" + journal.removeprefix("dbfs:/").lstrip("/")
-    return os.path.abspath(journal.removeprefix("file:"))
+    for ours, theirs in _SPELLINGS:
+        if journal.startswith(ours):
+            return theirs + journal.removeprefix(ours).lstrip("/")
+    return journal if "://" in journal else os.path.abspath(journal.removeprefix("file:"))
 
 
 def open_folder(journal: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system and the path in it of a journal named by `absolute`."""
-    if "://" not in journal:
-        return fs.LocalFileSystem(), journal
-    # Hadoop's names of the same store
-    system, path = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", journal))
-    return system, path
+    """Return the file system and the path in it of a journal named by `absolute`.
+
+    Raises:
+        ConfigError: pyarrow knows no such file system.
+    """
+    return _open_uri(journal) if "://" in journal else (fs.LocalFileSystem(), journal)
+
+
+@functools.lru_cache(maxsize=4)  # to open a store may take a request
+def _open_uri(uri: str) -> tuple[fs.FileSystem, str]:
+    try:
+        system, folder = fs.FileSystem.from_uri(uri)
+    except pa.ArrowInvalid:
+        # a URI may hold a key, so it is not shown
+        scheme = uri.partition("://")[0]
+        raise ConfigError(
+            f"a journal can't be kept under {scheme}://; name a folder with --journal"
+        ) from None
+    return system, str(folder)
 
 
 class JournalWriter:

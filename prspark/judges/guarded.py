@@ -59,7 +59,7 @@ class GuardedJudge:
 
 
 def _typed(verdict: Verdict) -> Verdict:
-    """Return the same with plain types and a text that is UTF-8: neither JSON nor Arrow takes anything else."""
+    """Return the same with plain types and UTF-8 text: neither JSON nor Arrow takes anything else."""
     return verdict._replace(
         reason=None if verdict.reason is None else _encodable(str(verdict.reason)),
         attempts=int(verdict.attempts),
