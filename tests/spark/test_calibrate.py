@@ -37,7 +37,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubEndpoint]:
 
 @pytest.fixture
 def table(spark: SparkSession) -> DataFrame:
-    """Two groups, one of them without a baseline; 6 rows of which 2 are the same, one unlabelled, one blank."""
+    """Two groups, one of them without a baseline; of 6 rows 2 are the same, one unlabelled, one blank."""
     rows = [
         ("1", "2+2?", "4", "4", ("2+2?",), "yes"),
         ("2", "two and two?", "5", "4", ("2+2?",), "No"),
@@ -211,7 +211,7 @@ def test_a_table_without_any_label_is_refused(table: DataFrame) -> None:
 def test_nothing_is_asked_above_the_budget(table: DataFrame, stub: StubEndpoint) -> None:
     config = {**chat(stub), "limits": {"max_calls": 2}}
 
-    with pytest.raises(BudgetError, match="needs 3 judge calls and limits.max_calls allows 2"):
+    with pytest.raises(BudgetError, match=r"needs 3 judge calls and limits\.max_calls allows 2"):
         prspark.calibrate(table, config, label="human", progress=False)
 
     assert stub.stats()["requests"] == 0

@@ -56,7 +56,7 @@ class Counting:
 
 
 class Refusing(Counting):
-    def correctness(self, request: CorrectnessRequest) -> Verdict:
+    def correctness(self, request: CorrectnessRequest) -> Verdict:  # noqa: ARG002  a judge's signature
         raise JudgeRefusedError("judge.token_env: wrong token")
 
 
