@@ -100,7 +100,12 @@ def _values(column: pa.Array) -> list[Any]:
     # numpy is faster, but it makes whole numbers floats if one is null, and a key loses its last digits
     if column.null_count and pa.types.is_primitive(column.type):
         return list(column.to_pylist())
-    return list(column.to_numpy(zero_copy_only=False).tolist())
+    try:
+        return list(column.to_numpy(zero_copy_only=False).tolist())
+    except (UnicodeDecodeError, pa.ArrowException):
+        # Spark keeps text that is no UTF-8 as it came; one such row must not end a job
+        texts = column.cast(pa.binary()).to_pylist()
+        return [text and text.decode("utf-8", "replace") for text in texts]
 
 
 def _note(unit: Unit, row: tuple[Any, ...]) -> None:

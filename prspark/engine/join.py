@@ -1,10 +1,12 @@
 """Writes the group's score back onto every row. Row contract: one row out a row in, its columns untouched."""
 
+from collections import Counter
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from prspark.engine.config import Config
-from prspark.engine.prepare import with_row_key
+from prspark.engine.prepare import free_name, row_name, with_row_key
 from prspark.engine.results import DETAILS
 from prspark.errors import InputError
 
@@ -15,11 +17,17 @@ def check_names(df: DataFrame, config: Config) -> None:
     Raises:
         InputError: naming the column and what to change.
     """
+    # Spark compares names without case unless it is told to; so do the files it writes
+    exact = df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+    names = Counter(name if exact else name.lower() for name in df.columns)
     for name in added_columns(config):
-        if name in df.columns:
+        if (name if exact else name.lower()) in names:
             raise InputError(
                 f"the input already has a column {name}; drop it, or set metric.metric_name to another name"
             )
+    twice = [name for name, count in names.items() if count > 1]
+    if twice:
+        raise InputError(f"the input has several columns named {', '.join(twice)}; rename them")
 
 
 def added_columns(config: Config) -> tuple[str, str]:
@@ -34,17 +42,15 @@ def join_back(df: DataFrame, results: DataFrame, config: Config) -> DataFrame:
     A row without an original query was never judged: it gets its status here.
     """
     keyed = with_row_key(df, config.columns)
+    row = F.col(row_name(df))
+    key, result = (F.col(free_name(df, name)) for name in ("_prspark_key", "_prspark_result"))
     found = results.select(
-        F.struct("row_high", "row_low").alias("_prspark_key"),
-        F.struct("score", *(name for name, _ in DETAILS)).alias("_prspark_result"),
+        F.struct("row_high", "row_low").alias(free_name(df, "_prspark_key")),
+        F.struct("score", *(name for name, _ in DETAILS)).alias(free_name(df, "_prspark_result")),
     )
-    row = F.col("_prspark_row")
-    same = (row["high"] == F.col("_prspark_key")["row_high"]) & (
-        row["low"] == F.col("_prspark_key")["row_low"]
-    )
+    same = (row["high"] == key["row_high"]) & (row["low"] == key["row_low"])
     joined = keyed.join(found, same, "left")
     score, details = added_columns(config)
-    result = F.col("_prspark_result")
     scoring = {
         name: getattr(config.metric, name) for name in ("min", "max", "inverted", "weight", "metric_name")
     }

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from prspark.engine.config import ColumnsConfig
-from prspark.engine.prepare import required, with_row_key
+from prspark.engine.prepare import required, row_name, with_row_key
 from prspark.errors import InputError
 
 EXPECTED = "boolean, a number in 0..1, or text true/false/yes/no/correct/incorrect"
@@ -47,7 +47,7 @@ def read_labels(df: DataFrame, label: str, columns: ColumnsConfig) -> DataFrame:
     `labelled` says whether the row has a value there; `label` is that value in 0..1, null if it is no label.
     """
     text, _ = label_text(df.schema, label, columns)
-    row = F.col("_prspark_row")
+    row = F.col(row_name(df))
     keyed = with_row_key(df, columns)
     texts = keyed.select(row["high"].alias("row_high"), row["low"].alias("row_low"), text.alias("text"))
     # try_cast as SQL: PySpark 3.5 has no method for it, and a plain cast ends the job at the first odd value

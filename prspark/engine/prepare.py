@@ -20,7 +20,7 @@ UNIT = ("unit_hash", "part")
 """What stays together in one task: the groups of one original query, or one part of a huge group."""
 
 _OPTIONAL = ("query", "perturbation_type", "task_type", "reference_answer", "groundtruth_context")
-_NUMERIC = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType)
+_NUMERIC = (T.NumericType,)
 _NESTED = (T.StructType, T.MapType, T.ArrayType)
 
 
@@ -37,12 +37,26 @@ def prepare(df: DataFrame, columns: ColumnsConfig) -> DataFrame:
 
 
 def with_row_key(df: DataFrame, columns: ColumnsConfig) -> DataFrame:
-    """Return the input, columns untouched, plus `_prspark_row` (struct of the judged texts' keys)."""
+    """Return the input, columns untouched, plus `row_name(df)` (struct of the judged texts' keys)."""
+    name = row_name(df)
     texts = F.struct(*judged_columns(df.schema, columns))
-    high, low = _row_key(lambda name: F.col("_prspark_row")[name])
-    missing = F.col("_prspark_row")["original_query"].isNull()
+    high, low = _row_key(lambda part: F.col(name)[part])
+    missing = F.col(name)["original_query"].isNull()
     key = F.struct(high.alias("high"), low.alias("low"), missing.alias("missing"))
-    return df.withColumn("_prspark_row", texts).withColumn("_prspark_row", key)
+    return df.withColumn(name, texts).withColumn(name, key)
+
+
+def row_name(df: DataFrame) -> str:
+    """Return the name of the column that `with_row_key` adds to this table."""
+    return free_name(df, "_prspark_row")
+
+
+def free_name(df: DataFrame, name: str) -> str:
+    """Return a name like this one that no column of the table has, whatever the case of its letters."""
+    taken = {column.casefold() for column in df.columns}
+    while name in taken:
+        name += "_"
+    return name
 
 
 def judged_columns(schema: T.StructType, columns: ColumnsConfig) -> list[Column]:
@@ -107,7 +121,7 @@ def _optional(schema: T.StructType, name: str, path: str | None) -> Column | Non
     """A configured place must exist; else the row's own column comes first, then the one in its metadata."""
     if path is not None:
         return required(schema, path)
-    places = [_find(schema, place) for place in (name, f"metadata.{name}")]
+    places = [_find(schema, name), _find_if_nested(schema, f"metadata.{name}")]
     found = [_as_text(column, kind) for column, kind in places if column is not None and kind is not None]
     return F.coalesce(*found) if found else None
 
@@ -128,6 +142,14 @@ def _find(schema: T.StructType, path: str) -> tuple[Column | None, T.DataType | 
     if first not in schema.names or not rest:
         return None, None
     return _walk(F.col(_quoted(first)), schema[first].dataType, rest, path)
+
+
+def _find_if_nested(schema: T.StructType, path: str) -> tuple[Column | None, T.DataType | None]:
+    """Find what nobody asked for by name: a column that can't hold it is simply someone's own."""
+    try:
+        return _find(schema, path)
+    except InputError:
+        return None, None
 
 
 def _walk(
