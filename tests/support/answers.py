@@ -7,7 +7,10 @@ from pyspark.sql import DataFrame, SparkSession
 import prspark
 
 METRIC = "perturbation_robustness_external"
-SCHEMA = "input_id string, prompt string, sut_response string, reference_answer string, metadata map<string, string>"
+SCHEMA = (
+    "input_id string, prompt string, sut_response string, reference_answer string, "
+    "metadata map<string, string>"
+)
 
 Answer = tuple[str | None, str | None, str | None, str | None, dict[str, str | None] | None]
 
