@@ -35,14 +35,19 @@ def session(master: str = "local[2]", **settings: str) -> SparkSession:
     return builder.getOrCreate()
 
 
-def questions(spark: SparkSession, rows: int, *, group_rows: int = 5) -> DataFrame:
-    """Generate groups of a baseline and its variants; a third of the variants answer something else."""
+def questions(spark: SparkSession, rows: int, *, group_rows: int = 5, distinct: bool = False) -> DataFrame:
+    """Generate groups of a baseline and its variants; a third of the variants answer something else.
+
+    With `distinct` no two answers are the same text, so that every verdict needs a call.
+    """
     group, place = F.floor(F.col("id") / group_rows), F.col("id") % group_rows
     original = F.concat(F.lit("What is "), group, F.lit(" plus "), group + 1, F.lit("?"))
     prompt = F.when(place == 0, original).otherwise(F.concat(F.lit("Rewording "), place, F.lit(": "), original))
     right = 2 * group + 1
     wrong = (place > 0) & (F.xxhash64("id") % 3 == 0)
     answer = F.concat(F.lit("The answer is "), F.when(wrong, right + place).otherwise(right), F.lit("."))
+    if distinct:
+        answer = F.concat(answer, F.lit(" This is answer "), F.col("id"), F.lit("."))
     return spark.range(rows).select(
         F.concat(F.lit("row-"), F.col("id")).alias("input_id"),
         prompt.alias("prompt"),
