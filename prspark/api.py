@@ -222,7 +222,12 @@ def _open(
     checked = make_config(config)
     check_names(answers, checked)
     return Run(
-        answers, checked, journal=journals.absolute(journal or ""), replay=replay, retry_unscored=retry_unscored, maker=judge
+        answers,
+        checked,
+        journal=journals.absolute(journal or ""),
+        replay=replay,
+        retry_unscored=retry_unscored,
+        maker=judge,
     )
 
 

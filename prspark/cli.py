@@ -110,7 +110,12 @@ def _session() -> SparkSession:
 
 def _has_spark() -> bool:
     """Whether someone else has already said where Spark is."""
-    names = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "DATABRICKS_RUNTIME_VERSION")
+    names = (
+        "PYSPARK_GATEWAY_PORT",
+        "SPARK_REMOTE",
+        "SPARK_CONNECT_MODE_ENABLED",
+        "DATABRICKS_RUNTIME_VERSION",
+    )
     return any(os.environ.get(name) for name in names) or SparkSession.getActiveSession() is not None
 
 

@@ -21,9 +21,9 @@ from prspark.engine.results import ResultRow, result_batches, result_rows
 from prspark.judges.cost import estimate_tokens
 from prspark.judges.endpoint import EndpointJudge
 from prspark.judges.factory import make_judge
-from prspark.judges.guarded import GuardedJudge
+from prspark.judges.guarded import FreeGuardedJudge, GuardedJudge
 from prspark.judges.lexical import LexicalJudge
-from prspark.judges.limits import ExecutorLimits, Gate, OpenGate, executor_folder
+from prspark.judges.limits import ExecutorLimits, Gate, executor_folder
 from prspark.judges.protocol import CorrectnessRequest, Judge, JudgeRefusedError, RobustnessRequest, Verdict
 from prspark.metric.group import Role
 from prspark.metric.reasons import UnscoredReason
@@ -93,7 +93,7 @@ def _make(settings: WorkerSettings, gate: Gate) -> Judge:
         judge = make_judge(config.judge, metric=config.metric, limits=config.limits, gate=gate)
     if isinstance(judge, (EndpointJudge, LexicalJudge)):
         return judge  # they keep the limits themselves, send by send
-    return GuardedJudge(judge, OpenGate() if getattr(judge, "free", False) else gate)
+    return FreeGuardedJudge(judge) if getattr(judge, "free", False) else GuardedJudge(judge, gate)
 
 
 def judge_free(batches: Iterable[pa.RecordBatch], settings: WorkerSettings) -> Iterator[pa.RecordBatch]:
