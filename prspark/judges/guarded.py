@@ -82,7 +82,7 @@ def _checked(ask: Callable[[Request], Verdict], request: Request) -> Verdict:
 
 
 def _is_plain(verdict: Verdict) -> bool:
-    """Whether a scored verdict may go on as it is: the common case, made millions of times by a free judge."""
+    """Whether a scored verdict may go on as it is: the common case, and a free judge makes millions."""
     score, reason = verdict.score, verdict.reason
     return (
         type(score) is float

@@ -60,7 +60,7 @@ class Judge(Protocol):
 
 
 call_deadline: ContextVar[float | None] = ContextVar("call_deadline", default=None)
-"""`time.monotonic()` at which the group of the present call has used up its time; a judge ends its retries then."""
+"""`time.monotonic()` at which the present call's group has used up its time: a judge ends its retries then."""
 
 
 class JudgeRefusedError(Exception):

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class UnscoredReason(StrEnum):
-    """Why a row's verdict, or its group's score, is null. Users filter on these words: they are a contract."""
+    """Why a row's verdict, or its group's score, is null. Users filter on these words: a contract."""
 
     # of a row, before any judge is asked
     EMPTY_PROMPT = "empty_prompt"

@@ -28,9 +28,9 @@ from prspark.engine.judging import (
 )
 from prspark.engine.overlap import Request
 from prspark.engine.results import RESULT
-from prspark.judges.guarded import GuardedJudge
+from prspark.judges.guarded import FreeGuardedJudge, GuardedJudge
 from prspark.judges.lexical import LexicalJudge
-from prspark.judges.limits import ExecutorLimits, OpenGate
+from prspark.judges.limits import ExecutorLimits
 from prspark.judges.protocol import CorrectnessRequest, Judge, JudgeRefusedError, RobustnessRequest, Verdict
 from tests.support.stream_rows import QUESTION, Row, ask, baseline, batches, known, row
 
@@ -41,7 +41,7 @@ GROUP = [
     row("Six times seven?", "It is 42.", input_id="b"),
     row("6x7", "41", input_id="c"),
 ]
-GROUP_REQUESTS = [
+GROUP_REQUESTS: list[Request] = [
     CorrectnessRequest(QUESTION, "42"),
     CorrectnessRequest("Six times seven?", "It is 42."),
     CorrectnessRequest("6x7", "41"),
@@ -473,9 +473,9 @@ def random_rows(chance: random.Random) -> list[Row]:
     rows: list[Row] = []
     for question in range(chance.randint(1, 5)):
         original = f"question {question}"
-        part = {"part": chance.randrange(2)} if chance.random() < 0.2 else {}
+        part: dict[str, Any] = {"part": chance.randrange(2)} if chance.random() < 0.2 else {}
         for system in range(chance.randint(1, 3)):
-            place = {"original": original, "group_values": f'["{system}"]', **part}
+            place: dict[str, Any] = {"original": original, "group_values": f'["{system}"]', **part}
             rows += [random_row(chance, original, place) for _ in range(chance.randint(0, 8))]
             if part and chance.random() < 0.7:
                 rows.append({**row(original, "a", **place), "tag": baseline("a", part=0)["tag"]})
@@ -570,8 +570,7 @@ def test_free_judge_of_a_user_has_no_limits_and_still_can_not_crash_a_job() -> N
         raise ValueError
 
     held, _ = worker_judge(settings(Free(fail)))
-    assert isinstance(held, GuardedJudge)
-    assert isinstance(held._gate, OpenGate)
+    assert isinstance(held, FreeGuardedJudge)
     found = table(judge_free(batches(GROUP), settings(Free(fail))))
     assert {r["unscored_reason"] for r in found} == {"judge_error"}
 
