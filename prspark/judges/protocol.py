@@ -60,7 +60,7 @@ class Judge(Protocol):
 
 
 call_deadline: ContextVar[float | None] = ContextVar("call_deadline", default=None)
-"""`time.monotonic()` at which the present call's group has used up its time: a judge ends its retries then."""
+"""The `time.monotonic()` when the present call's group has used up its time; a judge retries no longer."""
 
 
 class JudgeRefusedError(Exception):

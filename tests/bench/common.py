@@ -42,7 +42,9 @@ def questions(spark: SparkSession, rows: int, *, group_rows: int = 5, distinct: 
     """
     group, place = F.floor(F.col("id") / group_rows), F.col("id") % group_rows
     original = F.concat(F.lit("What is "), group, F.lit(" plus "), group + 1, F.lit("?"))
-    prompt = F.when(place == 0, original).otherwise(F.concat(F.lit("Rewording "), place, F.lit(": "), original))
+    prompt = F.when(place == 0, original).otherwise(
+        F.concat(F.lit("Rewording "), place, F.lit(": "), original)
+    )
     right = 2 * group + 1
     wrong = (place > 0) & (F.xxhash64("id") % 3 == 0)
     answer = F.concat(F.lit("The answer is "), F.when(wrong, right + place).otherwise(right), F.lit("."))

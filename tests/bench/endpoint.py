@@ -1,7 +1,7 @@
 """How busy prspark keeps an endpoint, against the ideal and the plain way, on a stub with counters.
 
-    python tests/bench/endpoint.py               # all scenarios, each in its own process; about six minutes
-    python tests/bench/endpoint.py steady hot    # some of them
+python tests/bench/endpoint.py               # all scenarios, each in its own process; about six minutes
+python tests/bench/endpoint.py steady hot    # some of them
 """
 
 import json
@@ -59,7 +59,9 @@ SCENARIOS = {
     ),
     "hot": Scenario({"latency": 0.1}, 3001, _FORTY, group_rows=3001),
     "rate": Scenario({"latency": 0.02}, 1670, {**_FORTY, "requests_per_minute": 6000}, master="local[4]"),
-    "throttled": Scenario({"latency": 0.05, "p429": 0.2, "retry_after": 1}, 165, {**_FORTY, "max_attempts": 20}),
+    "throttled": Scenario(
+        {"latency": 0.05, "p429": 0.2, "retry_after": 1}, 165, {**_FORTY, "max_attempts": 20}
+    ),
 }
 
 

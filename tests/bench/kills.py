@@ -1,7 +1,7 @@
 """What kills cost in paid calls, at the size of a real run; every score is compared with an undisturbed run's.
 
-    python tests/bench/kills.py             # about ten minutes
-    python tests/bench/kills.py driver      # one scenario: driver, executor, worker, storm, faults
+python tests/bench/kills.py             # about ten minutes
+python tests/bench/kills.py driver      # one scenario: driver, executor, worker, storm, faults
 """
 
 import random
@@ -100,7 +100,15 @@ def main() -> None:
             stats = stub.stats()
             same = killing.scores(place / "out.parquet") == expected
             sends = sum(stats["statuses"].values())
-            row = [name, kills, rerun, stats["distinct"], sends, stats["duplicates"], stats["requests"] - stats["distinct"]]
+            row = [
+                name,
+                kills,
+                rerun,
+                stats["distinct"],
+                sends,
+                stats["duplicates"],
+                stats["requests"] - stats["distinct"],
+            ]
             rows.append([*row, same, time.perf_counter() - start])
             print(rows[-1], flush=True)
     heads = ["scenario", "kills", "rerun", "distinct requests", "sends", "paid twice", "sends over distinct"]

@@ -1,7 +1,7 @@
 """Spark's own cost around a judge: prspark against one `applyInPandas` call a group, in the same run.
 
-    python tests/bench/overhead.py --rows 1000000                      # embedded judge and instant judge
-    python tests/bench/overhead.py --rows 1000000 10000000 --no-plain  # how time and memory grow
+python tests/bench/overhead.py --rows 1000000                      # embedded judge and instant judge
+python tests/bench/overhead.py --rows 1000000 10000000 --no-plain  # how time and memory grow
 """
 
 import argparse
@@ -52,7 +52,9 @@ def plain(df: DataFrame, maker: Callable[[], Judge]) -> float:
 def judge_seconds(df: DataFrame, maker: Callable[[], Judge]) -> float:
     """Time the judge alone, in one Python process over all rows; two workers share it, so half counts."""
     judge, spent = maker(), 0.0
-    rows = df.selectExpr("prompt", "sut_response", "reference_answer", "metadata.original_query").toLocalIterator()
+    rows = df.selectExpr(
+        "prompt", "sut_response", "reference_answer", "metadata.original_query"
+    ).toLocalIterator()
     base = None
     for row in rows:  # rows of a group follow each other
         start = time.perf_counter()
@@ -67,7 +69,9 @@ def judge_seconds(df: DataFrame, maker: Callable[[], Judge]) -> float:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--judges", nargs="+", choices=JUDGES, default=list(JUDGES))
     parser.add_argument("--plain", action=argparse.BooleanOptionalAction, default=True)
@@ -89,12 +93,25 @@ def main() -> None:
             judge = judge_seconds(df, JUDGES[name]) / 2 if arguments.plain and name == "lexical" else 0.0
             around = (plain_seconds - judge) / max(0.001, seconds["judging stage"] - judge)
             lines.append(
-                [f"{rows:,}", f"{out:,}", name, *(seconds[k] for k in ("whole job", "counting", "judging stage"))]
+                [
+                    f"{rows:,}",
+                    f"{out:,}",
+                    name,
+                    *(seconds[k] for k in ("whole job", "counting", "judging stage")),
+                ]
                 + [plain_seconds, judge, plain_seconds / seconds["judging stage"], around]
                 + ["; ".join(f"{kind} {peak:,.0f} MB" for kind, peak in sorted(memory.peak_mb.items()))]
             )
             print(lines[-1], flush=True)
-    heads = ["rows in", "rows out", "judge", "whole job, s", "counting, s", "judging stage, s", "plain judging, s"]
+    heads = [
+        "rows in",
+        "rows out",
+        "judge",
+        "whole job, s",
+        "counting, s",
+        "judging stage, s",
+        "plain judging, s",
+    ]
     heads += ["judge alone / 2, s", "plain / ours", "around the judge: plain / ours", "peak memory"]
     print(table(heads, lines))
     shutil.rmtree(folder)

@@ -30,7 +30,9 @@ def plain_scores(df: DataFrame, make_judge: Callable[[], Judge], *, threads: int
         columns = {"input_id": ids, "score": score, "correctness": correctness}
         return pd.DataFrame(columns | {"robustness": [robustness.get(i) for i in range(len(ids))]})
 
-    needed = df.selectExpr("input_id", "prompt", "sut_response", "reference_answer", "metadata.original_query")
+    needed = df.selectExpr(
+        "input_id", "prompt", "sut_response", "reference_answer", "metadata.original_query"
+    )
     return needed.groupBy("original_query").applyInPandas(judge_group, _SCHEMA)
 
 

@@ -120,7 +120,11 @@ def scores(output: Path) -> dict[str, tuple[Any, ...]]:
     table = pq.read_table(output).to_pylist()
     name = "perturbation_robustness_external"
     return {
-        row["input_id"]: (row[name], row[f"{name}_details"]["correctness"], row[f"{name}_details"]["robustness"])
+        row["input_id"]: (
+            row[name],
+            row[f"{name}_details"]["correctness"],
+            row[f"{name}_details"]["robustness"],
+        )
         for row in table
     }
 
