@@ -15,8 +15,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/bench")])
 
-from pyspark.sql import DataFrame, SparkSession  # noqa: E402  after the path is set
-from pyspark.sql import functions as F  # noqa: E402, N812
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 
 def session(master: str = "local[2]", **settings: str) -> SparkSession:

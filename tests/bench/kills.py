@@ -28,7 +28,7 @@ def driver(stub: StubEndpoint, source: Path, folder: Path) -> list[Any]:
 
 def storm(stub: StubEndpoint, source: Path, folder: Path) -> list[Any]:
     """Kill the job ten times at random moments; start it again each time."""
-    chooser = random.Random(7)  # noqa: S311  a repeatable choice
+    chooser = random.Random(7)
     return _killed(stub, source, folder, sorted(chooser.sample(range(50, CALLS - 50), 10)))
 
 

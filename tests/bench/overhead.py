@@ -84,24 +84,22 @@ def main() -> None:
         path = str(folder / f"rows-{rows}")
         questions(spark, rows).write.parquet(path)
         df = spark.read.parquet(path)
-        for name in arguments.judges:
-            ours(df.limit(2000), JUDGES[name], folder / "warm")  # start the workers
+        for judge_name in arguments.judges:
+            ours(df.limit(2000), JUDGES[judge_name], folder / "warm")  # start the workers
             with PeakMemory() as memory:
-                seconds = ours(df, JUDGES[name], folder / "out")
+                seconds = ours(df, JUDGES[judge_name], folder / "out")
             out = spark.read.parquet(str(folder / "out")).count()
-            plain_seconds = plain(df, JUDGES[name]) if arguments.plain else float("nan")
-            judge = judge_seconds(df, JUDGES[name]) / 2 if arguments.plain and name == "lexical" else 0.0
-            around = (plain_seconds - judge) / max(0.001, seconds["judging stage"] - judge)
-            lines.append(
-                [
-                    f"{rows:,}",
-                    f"{out:,}",
-                    name,
-                    *(seconds[k] for k in ("whole job", "counting", "judging stage")),
-                ]
-                + [plain_seconds, judge, plain_seconds / seconds["judging stage"], around]
-                + ["; ".join(f"{kind} {peak:,.0f} MB" for kind, peak in sorted(memory.peak_mb.items()))]
+            plain_seconds = plain(df, JUDGES[judge_name]) if arguments.plain else float("nan")
+            judge = (
+                judge_seconds(df, JUDGES[judge_name]) / 2
+                if arguments.plain and judge_name == "lexical"
+                else 0.0
             )
+            around = (plain_seconds - judge) / max(0.001, seconds["judging stage"] - judge)
+            stages = [seconds[name] for name in ("whole job", "counting", "judging stage")]
+            peaks = "; ".join(f"{kind} {peak:,.0f} MB" for kind, peak in sorted(memory.peak_mb.items()))
+            ratios = [plain_seconds / seconds["judging stage"], around]
+            lines.append([f"{rows:,}", f"{out:,}", judge_name, *stages, plain_seconds, judge, *ratios, peaks])
             print(lines[-1], flush=True)
     heads = [
         "rows in",
