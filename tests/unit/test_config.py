@@ -83,7 +83,7 @@ def test_config_is_taken_as_it_is_and_can_not_be_changed() -> None:
     config = Config()
     assert make_config(config) is config
     with pytest.raises(ValueError, match="frozen"):
-        config.limits.max_calls = 5  # type: ignore[misc]
+        config.limits.max_calls = 5
 
 
 def test_path_where_tables_are_expected_says_how_to_read_it() -> None:

@@ -1,5 +1,6 @@
 """Which questions a group needs to be asked, which need no judge, and what follows from the answers."""
 
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -21,12 +22,7 @@ RIGHT, AGREES = Verdict(1.0, "right"), Verdict(0.5, "half")
 
 
 def group(*answers: Answer, baseline: Answer | None = None, part: int = -1) -> Group:
-    keyed = [
-        Answer(
-            a.query, a.answer, a.input_id, a.history, a.reference, a.context, a.perturbation_type, None, (n,)
-        )
-        for n, a in enumerate(answers)
-    ]
+    keyed = [replace(answer, row_key=(n,)) for n, answer in enumerate(answers)]
     return Group(Unit(key=(1, part)), 2, QUERY, keyed, baseline)
 
 
@@ -159,7 +155,8 @@ ROBUST = RobustnessRequest("q", "a", "v", "b")
 @pytest.mark.parametrize("name", ["question", "answer", "reference", "context"])
 @pytest.mark.parametrize("other", ["", "x", "q\x00", "None"])
 def test_key_of_correctness_changes_with_each_judged_text(name: str, other: str) -> None:
-    assert request_key("j", CORRECT._replace(**{name: other})) != request_key("j", CORRECT)
+    change: dict[str, Any] = {name: other}
+    assert request_key("j", CORRECT._replace(**change)) != request_key("j", CORRECT)
 
 
 @pytest.mark.parametrize(
@@ -235,6 +232,11 @@ def test_copy_under_another_id_counts_for_itself() -> None:
 
 def test_repeat_of_the_baseline_is_no_copy() -> None:
     assert copies(work(BASE, BASE, VARIANT)) == [0, 1, 2]
+
+
+def test_excluded_row_never_shows_the_verdicts_of_a_variant_like_it() -> None:
+    excluded = Answer(VARIANT.query, VARIANT.answer, VARIANT.input_id, task_type="images")
+    assert copies(work(BASE, VARIANT, excluded)) == [0, 1, 2]
 
 
 def test_rows_of_a_group_without_a_baseline_show_themselves() -> None:

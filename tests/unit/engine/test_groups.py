@@ -57,7 +57,7 @@ def test_same_groups_when_each_row_is_a_batch() -> None:
 
 
 def test_two_groups_that_share_a_hash_stay_two() -> None:
-    same = {"group_hash": 7, "unit_hash": 3}
+    same: dict[str, Any] = {"group_hash": 7, "unit_hash": 3}
     first = [row(QUESTION, "42", **same), row("6x7", "42", **same)]
     second = [row(OTHER, "Austen", original=OTHER, **same), row("Emma?", "Austen", original=OTHER, **same)]
     found = groups([first[0], second[0], first[1], second[1]])
@@ -101,7 +101,7 @@ def test_known_verdict_without_a_score_keeps_its_reason() -> None:
 
 
 def test_keys_stay_whole_beside_known_verdicts() -> None:
-    large = {"row_high": 2**62 + 1, "row_low": -(2**62) - 1, "group_hash": 2**62 + 3}
+    large: dict[str, Any] = {"row_high": 2**62 + 1, "row_low": -(2**62) - 1, "group_hash": 2**62 + 3}
     [group] = groups([row(QUESTION, "42", **large), KNOWN])
     assert group.answers[0].row_key == (2**62 + 1, -(2**62) - 1)
     assert group.group_hash == 2**62 + 3

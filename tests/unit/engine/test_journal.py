@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +188,12 @@ def test_verdict_is_in_the_file_before_write_returns(tmp_path: Path) -> None:
     writer.close()
 
 
+def test_writer_of_the_same_name_goes_on_where_the_first_ended(tmp_path: Path) -> None:
+    for key in ("a", "b"):
+        write(tmp_path, "run-all-0-0", entry(key))
+    assert [found.key for found in read(tmp_path)] == ["a", "b"]
+
+
 def test_threads_share_a_writer_without_mixing_lines(tmp_path: Path) -> None:
     writer = JournalWriter(str(tmp_path), "run-all-0-0")
     long = SCORED._replace(reason="x" * 20_000)
@@ -247,7 +252,7 @@ def test_killed_writer_loses_nothing_that_write_returned_for(tmp_path: Path) -> 
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A journal that is no local path: pyarrow's own stand-in for a bucket."""
     bucket = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
     monkeypatch.setattr(journals, "open_folder", lambda journal: (bucket, journal))

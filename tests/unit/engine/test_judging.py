@@ -1,5 +1,6 @@
 """What a worker asks, pays for and returns: from Arrow batches to Arrow batches, without Spark."""
 
+import itertools
 import random
 import threading
 import uuid
@@ -26,11 +27,11 @@ from prspark.engine.judging import (
     rules_of,
     worker_judge,
 )
-from prspark.engine.overlap import Request
+from prspark.engine.overlap import Overlap, Request
 from prspark.engine.results import RESULT
 from prspark.judges.guarded import FreeGuardedJudge, GuardedJudge
 from prspark.judges.lexical import LexicalJudge
-from prspark.judges.limits import ExecutorLimits
+from prspark.judges.limits import ExecutorLimits, GroupTimeoutError
 from prspark.judges.protocol import CorrectnessRequest, Judge, JudgeRefusedError, RobustnessRequest, Verdict
 from tests.support.stream_rows import QUESTION, Row, ask, baseline, batches, known, row
 
@@ -214,6 +215,15 @@ def test_verdict_that_was_never_sent_is_not_in_the_journal(judge: Recording, jou
     assert (judge.asked, entries(journal)) == ({}, [])
 
 
+def test_call_that_got_no_turn_is_not_in_the_journal(journal: Path) -> None:
+    def wait_in_vain(_: Request) -> None:
+        raise GroupTimeoutError
+
+    found = paid(GROUP, settings(Recording(wait_in_vain), journal))
+    assert {r["unscored_reason"] for r in found} == {"group_timeout"}
+    assert entries(journal) == []
+
+
 def test_failed_verdict_is_in_the_journal_and_its_row_says_why(journal: Path) -> None:
     def fail(request: Request) -> None:
         if request == GROUP_REQUESTS[2]:
@@ -342,6 +352,35 @@ def test_refused_judge_stops_the_task_and_leaves_word(journal: Path) -> None:
     assert read_stop(str(journal), given.run) == "judge.token_env: 401"
 
 
+def test_call_in_flight_at_a_refusal_is_journalled_before_the_journal_is_closed(
+    journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, both, closing = itertools.count(), threading.Barrier(2, timeout=30), threading.Event()
+    closed_last: list[bool] = []
+
+    def work(_: Request) -> None:
+        refuse = next(started) == 0
+        both.wait()
+        if refuse:
+            raise JudgeRefusedError("judge.token_env: 401")
+        assert closing.wait(30)
+
+    def close_overlap(overlap: Any, close: Any = Overlap.close) -> None:
+        closing.set()
+        close(overlap)
+
+    def close_writer(writer: Any, close: Any = JournalWriter.close) -> None:
+        closed_last.append(closing.is_set())
+        close(writer)
+
+    monkeypatch.setattr(Overlap, "close", close_overlap)
+    monkeypatch.setattr(JournalWriter, "close", close_writer)
+    config = {"metric": {"sub_call_concurrency_limit": 2}}
+    with pytest.raises(JudgeRefusedError):
+        paid(GROUP, settings(Recording(work), journal, config=config))
+    assert (closed_last, len(entries(journal))) == ([True], 1)
+
+
 def test_task_of_a_stopped_run_asks_nothing(judge: Recording, journal: Path) -> None:
     given = settings(judge, journal)
     journal.mkdir()
@@ -409,6 +448,13 @@ def test_plan_lists_each_request_of_a_unit_once_and_calls_nobody(judge: Recordin
     assert {(r["unit_hash"], r["part"], r["amount"]) for r in found} == {(GROUP[0]["unit_hash"], -1, 1)}
     assert all(r["prompt_tokens"] > 0 for r in found)
     assert judge.asked == {}
+
+
+def test_request_of_two_units_is_listed_for_each(judge: Recording) -> None:
+    rows = [row(q, "1", original=o) for o in ("a", "b") for q in (o, "same")]
+    found = [r for r in asks(rows, settings(judge)) if r["key"]]
+    shared = request_key(IDENTITY, CorrectnessRequest("same", "1"))
+    assert {r["unit_hash"] for r in found if r["key"] == shared} == {r["unit_hash"] for r in rows}
 
 
 def test_plan_counts_what_needs_no_call_and_why(judge: Recording) -> None:

@@ -86,7 +86,11 @@ def wait(event: threading.Event) -> None:
 def meeting(parties: int) -> Callable[[str], None]:
     """Each call waits until so many are in flight."""
     barrier = threading.Barrier(parties, timeout=PATIENCE)
-    return lambda _: barrier.wait() and None
+
+    def work(_: str) -> None:
+        barrier.wait()
+
+    return work
 
 
 # --- overlapping
@@ -275,6 +279,7 @@ def test_error_stops_the_other_calls_of_its_group_and_of_others() -> None:
         running.submit("b", requests("b", 100))
         with pytest.raises(FailedError):
             list(running.done(wait=True))
+        wait(stopped)
     assert meter.asked == dict.fromkeys(["a-0", "a-1", "b-0", "b-1"], 1)
 
 
