@@ -34,16 +34,26 @@ class AskOnce:
 
     def __call__(self, key: str, request: Request) -> Verdict:
         """Return the verdict for a key, from the call under way if there is one."""
-        with self._lock:
-            answer = self._asked.get(key)
-            if mine := answer is None:
-                answer = self._asked[key] = Future()
-        if mine:
-            try:
-                answer.set_result(self._ask(key, request))
-            except BaseException as error:  # noqa: BLE001  handed to all who wait, raised by result()
-                answer.set_exception(error)
-        return answer.result()
+        while True:
+            with self._lock:
+                answer = self._asked.get(key)
+                if mine := answer is None:
+                    answer = self._asked[key] = Future()
+            if mine:
+                self._answer(answer, key, request)
+            verdict = answer.result()
+            if mine or verdict.unscored_reason is not UnscoredReason.GROUP_TIMEOUT:
+                return verdict
+            # another group ran out of its time; this one may have some left
+            with self._lock:
+                if self._asked.get(key) is answer:
+                    del self._asked[key]
+
+    def _answer(self, answer: "Future[Verdict]", key: str, request: Request) -> None:
+        try:
+            answer.set_result(self._ask(key, request))
+        except BaseException as error:  # noqa: BLE001  handed to all who wait, raised by result()
+            answer.set_exception(error)
 
 
 class Overlap(Generic[Item]):

@@ -22,8 +22,8 @@ _ASSUMED_COMPLETION_TOKENS = 120
 class Plan:
     """A run before it runs.
 
-    `calls` are distinct requests to be sent, by kind and in total, apart from `preflight_calls`; `no_call`
-    counts verdicts that need none and why; `duplicates` are requests that another row asks too, `shared`
+    `calls` are the calls to be sent, by kind and in total, apart from `preflight_calls` and from what has to be
+    asked again; `verdicts` are the distinct requests that they answer; `no_call` counts those that need none; `duplicates` are requests that another row asks too, `shared`
     those that several units need; `tokens`, `cost` and `seconds` are estimates.
     """
 
@@ -34,6 +34,7 @@ class Plan:
     statuses: dict[str, int]
     roles: dict[str, int]
     calls: dict[str, int]
+    verdicts: int
     preflight_calls: int
     no_call: dict[str, int]
     duplicates: int
@@ -55,12 +56,10 @@ def make_plan(run: Run) -> Plan:
     facts = _facts(run)
     found = _requests(run)
     unpaid = [] if run.free or run.replay else [row for row in found if not row["known"]]
-    calls = {
-        kind: sum(r["requests"] for r in unpaid if r["kind"] == kind)
-        for kind in ("correctness", "robustness")
-    }
+    calls = {kind: _calls(run, unpaid, kind) for kind in ("correctness", "robustness")}
     total = sum(calls.values())
-    tokens = {"prompt": sum(r["tokens"] for r in unpaid), "completion": total * _ASSUMED_COMPLETION_TOKENS}
+    prompt_tokens = sum(row["tokens"] * _calls_each(run, row["kind"]) for row in unpaid)
+    tokens = {"prompt": prompt_tokens, "completion": total * _ASSUMED_COMPLETION_TOKENS}
     return Plan(
         judge=run.settings.identity if not run.free else run.config.judge.kind,
         rows=run.sizes.rows,
@@ -69,6 +68,7 @@ def make_plan(run: Run) -> Plan:
         statuses=_statuses(run, facts),
         roles=_named(facts, "row:"),
         calls={**calls, "total": total},
+        verdicts=sum(row["requests"] for row in unpaid),
         preflight_calls=PREFLIGHT_CALLS if total and run.config.judge.preflight and run.maker is None else 0,
         no_call=_named(facts, "no_call:"),
         duplicates=facts.get("wanted", 0) - sum(row["requests"] for row in found),
@@ -79,6 +79,15 @@ def make_plan(run: Run) -> Plan:
         seconds=_seconds(total, sum(tokens.values()), run.config.limits, run.settings.executors),
         warnings=_warnings(run, facts),
     )
+
+
+def _calls(run: Run, unpaid: list[Row], kind: str) -> int:
+    return sum(row["requests"] for row in unpaid if row["kind"] == kind) * _calls_each(run, kind)
+
+
+def _calls_each(run: Run, kind: str) -> int:
+    """A pair that is judged in both orders takes two calls."""
+    return 2 if kind == "robustness" and run.config.judge.swap_pairs and run.maker is None else 1
 
 
 def check_budget(plan: Plan, limits: LimitsConfig) -> None:

@@ -104,7 +104,7 @@ class Watcher:
     """A thread that reports until it is closed."""
 
     def __init__(self, run: Run, plan: Plan, stream: TextIO) -> None:
-        self._run, self._total, self._stream = run, plan.calls["total"], stream
+        self._run, self._total, self._stream = run, plan.verdicts, stream
         self._tally, self._pace = Tally(), Pace(deque([(time.monotonic(), 0)]))
         self._bar = stream.isatty()
         self._closed = threading.Event()
@@ -149,7 +149,7 @@ def _bar(done: int, total: int, width: int = 24) -> str:
 @contextlib.contextmanager
 def watching(run: Run, plan: Plan | None, *, stream: TextIO | None) -> Iterator[None]:
     """Report progress on a stream while the judging inside the `with` runs; nothing if nothing is called."""
-    if plan is None or stream is None or not plan.calls["total"]:
+    if plan is None or stream is None or not plan.verdicts:
         yield
         return
     watcher = Watcher(run, plan, stream)
