@@ -23,8 +23,9 @@ class Plan:
     """A run before it runs.
 
     `calls` are the calls to be sent, by kind and in total, apart from `preflight_calls` and from what has to be
-    asked again; `verdicts` are the distinct requests that they answer; `no_call` counts those that need none; `duplicates` are requests that another row asks too, `shared`
-    those that several units need; `tokens`, `cost` and `seconds` are estimates.
+    asked again; `verdicts` are the distinct requests that they answer; `no_call` counts those that need none;
+    `duplicates` are requests that another row asks too, `shared` those that several units need; `tokens`,
+    `cost` and `seconds` are estimates.
     """
 
     judge: str
@@ -82,7 +83,8 @@ def make_plan(run: Run) -> Plan:
 
 
 def _calls(run: Run, unpaid: list[Row], kind: str) -> int:
-    return sum(row["requests"] for row in unpaid if row["kind"] == kind) * _calls_each(run, kind)
+    requests: int = sum(row["requests"] for row in unpaid if row["kind"] == kind)
+    return requests * _calls_each(run, kind)
 
 
 def _calls_each(run: Run, kind: str) -> int:

@@ -185,7 +185,7 @@ def run_of(journal: Path) -> Any:
 
 
 def plan_of(total: int) -> Any:
-    return SimpleNamespace(calls={"total": total})
+    return SimpleNamespace(verdicts=total)
 
 
 def test_log_gets_a_last_line_with_the_cost(tmp_path: Path) -> None:
