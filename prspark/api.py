@@ -10,11 +10,12 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from prspark.engine import io
 from prspark.engine import journal as journals
 from prspark.engine.config import Config, make_config
 from prspark.engine.join import check_names
 from prspark.engine.run import Run
-from prspark.errors import ConfigError, JudgeStoppedError, PreflightError
+from prspark.errors import ConfigError, InputError, JudgeStoppedError, PreflightError
 from prspark.insight.agreement import Agreement
 from prspark.insight.calibrate import LabelledRun
 from prspark.insight.plan import Plan, check_budget, make_plan
@@ -246,6 +247,10 @@ def _as_our_errors():  # type: ignore[no-untyped-def]
         raise ConfigError(str(error)) from None
     except JudgeRefusedError as error:
         raise PreflightError(str(error)) from None
+    except io.SPARK_ERRORS as error:
+        if unreadable := io.unreadable_file(error):
+            raise InputError(f"the input can't be read: {unreadable}") from None
+        raise
 
 
 @contextlib.contextmanager

@@ -140,6 +140,9 @@ def _score(arguments: argparse.Namespace) -> int:
     config, answers, source = _read(arguments)
     target = io.place(arguments.output, arguments.output_format)
     io.check_output(answers.sparkSession, target, arguments.mode, source)
+    io.check_writable(answers, target)
+    if arguments.summary:
+        _check_folder(Path(arguments.summary))
     working = _working_folder(target)
     scored = api.run_scoring(
         answers,
@@ -153,12 +156,12 @@ def _score(arguments: argparse.Namespace) -> int:
     io.write(scored.df, target, arguments.mode)
     if arguments.summary:
         _write_text(Path(arguments.summary), json.dumps(scored.summary.to_dict(), indent=2))
-    if not arguments.keep_journal:
-        journal.remove(journal.absolute(working))
     counts = ", ".join(f"{n} {status}" for status, n in scored.summary.groups.items())
     _say(f"{scored.summary.rows} rows, groups: {counts or 'none'}; written to {target.name}")
     if arguments.show:
-        _show(io.read(answers.sparkSession, target), config, arguments.show)
+        _show(scored.df, config, arguments.show)
+    if scored.plan and not arguments.keep_journal:
+        journal.remove(journal.absolute(working))
     if arguments.strict and scored.summary.unscored_groups:
         raise UnscoredError(
             f"{scored.summary.unscored_groups} groups have no score; "
@@ -226,6 +229,11 @@ def _calls_line(plan: Plan) -> str:
     )
 
 
+def _check_folder(path: Path) -> None:
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"{path} can't be written: there is no folder {path.parent}")
+
+
 def _write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     staged = path.with_name(f".{path.name}.part")
@@ -238,9 +246,9 @@ def _write_text(path: Path, text: str) -> None:
 
 def _show(scored: DataFrame, config: Config, groups: int) -> None:
     """Print a small table: a line a group, the worst first."""
-    from prspark.engine.prepare import required
+    from prspark.engine.prepare import quoted, required
 
-    score, details = added_columns(config)
+    score, details = (F.col(quoted(name)) for name in added_columns(config))
     keys = [required(scored.schema, path).alias(path.rpartition(".")[2]) for path in config.columns.group_by]
     original = required(scored.schema, config.columns.original_query)
     width = max(30, shutil.get_terminal_size((110, 20)).columns - 70)
@@ -251,11 +259,6 @@ def _show(scored: DataFrame, config: Config, groups: int) -> None:
         original.alias("_full"),
         F.coalesce(short, original).alias("original_query"),
         F.round(score, 3).alias("score"),
-        *(
-            F.round(f"{details}.{n}", 3).alias(n)
-            if n not in ("status", "outcome")
-            else F.col(f"{details}.{n}")
-            for n in shown
-        ),
+        *((details[n] if n in ("status", "outcome") else F.round(details[n], 3)).alias(n) for n in shown),
     ).dropDuplicates(["_full", *(path.rpartition(".")[2] for path in config.columns.group_by)])
     rows.drop("_full").orderBy(F.col("score").asc_nulls_last()).show(groups, truncate=False)

@@ -37,5 +37,9 @@ class BudgetError(PrsparkError):
     exit_code = 4
 
 
+class OutputError(PrsparkError):
+    """The output can't be written, though all is judged; nothing of it is visible."""
+
+
 class JudgeStoppedError(PrsparkError):
     """The endpoint refused call after call, so the run stopped; the journal keeps what was paid for."""

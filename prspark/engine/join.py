@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from prspark.engine.config import Config
-from prspark.engine.prepare import free_name, row_name, with_row_key
+from prspark.engine.prepare import free_name, quoted, row_name, with_row_key
 from prspark.engine.results import DETAILS
 from prspark.errors import InputError
 
@@ -55,7 +55,7 @@ def join_back(df: DataFrame, results: DataFrame, config: Config) -> DataFrame:
         name: getattr(config.metric, name) for name in ("min", "max", "inverted", "weight", "metric_name")
     }
     return joined.select(
-        *(F.col(f"`{name.replace('`', '``')}`") for name in df.columns),
+        *(F.col(quoted(name)) for name in df.columns),
         result["score"].alias(score, metadata={"prspark": scoring}),
         F.when(row["missing"], _not_judged("missing_original_query"))
         .otherwise(F.coalesce(result.dropFields("score"), _not_judged("unscored")))

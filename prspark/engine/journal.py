@@ -86,6 +86,8 @@ def absolute(journal: str) -> str:
     for ours, theirs in _SPELLINGS:
         if journal.startswith(ours):
             return theirs + journal.removeprefix(ours).lstrip("/")
+    if journal.startswith("file://"):
+        return os.path.abspath("/" + journal.removeprefix("file:").lstrip("/"))
     return journal if "://" in journal else os.path.abspath(journal.removeprefix("file:"))
 
 

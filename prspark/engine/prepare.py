@@ -137,11 +137,11 @@ def _as_text(column: Column, kind: T.DataType) -> Column:
 def _find(schema: T.StructType, path: str) -> tuple[Column | None, T.DataType | None]:
     """Walk a dotted path; a flat column whose own name has the dots comes first."""
     if path in schema.names:
-        return F.col(_quoted(path)), schema[path].dataType
+        return F.col(quoted(path)), schema[path].dataType
     first, *rest = path.split(".")
     if first not in schema.names or not rest:
         return None, None
-    return _walk(F.col(_quoted(first)), schema[first].dataType, rest, path)
+    return _walk(F.col(quoted(first)), schema[first].dataType, rest, path)
 
 
 def _find_if_nested(schema: T.StructType, path: str) -> tuple[Column | None, T.DataType | None]:
@@ -182,7 +182,8 @@ def _paths(schema: T.StructType, prefix: str = "") -> list[str]:
     return paths
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a column's name as Spark reads it whole, dots and all."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -83,10 +83,11 @@ def judge_identity(judge: JudgeConfig, *, environ: Mapping[str, str] = os.enviro
     It needs no secret, so that the driver can tell it. The text is JSON.
 
     Raises:
-        JudgeConfigError: the endpoint's address is missing or wrong.
+        JudgeConfigError: the kind is unknown, or the endpoint's address is missing or wrong.
     """
     if judge.kind == LEXICAL:
         return LexicalJudge.identity
+    _check_kind(judge.kind)
     known = judge.kind in DIALECTS
     named = {
         "kind": judge.kind,
@@ -114,11 +115,15 @@ def _check_network(judge: JudgeConfig) -> None:
         raise JudgeConfigError("judge.proxy must hold no password: put the whole address into HTTPS_PROXY")
 
 
-def _made_by(judge: JudgeConfig) -> Judge:
-    kind = judge.kind
-    if not _FACTORY.fullmatch(kind):
+def _check_kind(kind: str) -> None:
+    if kind not in DIALECTS and not _FACTORY.fullmatch(kind):
         kinds = ", ".join([LEXICAL, *DIALECTS])
         raise JudgeConfigError(f"judge.kind {kind!r} is unknown: use {kinds} or package.module:factory")
+
+
+def _made_by(judge: JudgeConfig) -> Judge:
+    kind = judge.kind
+    _check_kind(kind)
     module, name = kind.split(":")
     try:
         factory = getattr(import_module(module), name)
