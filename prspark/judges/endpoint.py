@@ -351,7 +351,7 @@ class EndpointJudge:
             setting = failure.refusal.setting or "the endpoint, judge.base_url and [limits]"
             raise JudgeRefusedError(
                 f"{failures} judge calls in a row failed ({failure.refusal.reason}: {failure.note}); "
-                f"the journal keeps what was paid; check {setting} and run the same command again"
+                f"the journal keeps what was paid; check {setting} and run the same command again with --retry-unscored"
             )
 
 

@@ -112,7 +112,7 @@ def test_many_lost_calls_in_a_row_stop_the_job_with_what_to_do_next() -> None:
             bench.ask()
     assert "3 judge calls in a row failed (endpoint_error: HTTP 503)" in str(caught.value)
     assert "the journal keeps what was paid" in str(caught.value)
-    assert "run the same command again" in str(caught.value)
+    assert "run the same command again with --retry-unscored" in str(caught.value)
 
 
 def test_success_between_lost_calls_lets_the_job_go_on() -> None:
