@@ -33,7 +33,7 @@ from prspark.engine.judging import (
     score_parts,
 )
 from prspark.engine.prepare import numeric_ids, prepare
-from prspark.engine.results import RESULT, ddl
+from prspark.engine.results import PACKED, RESULT, ddl, pack, unpack
 from prspark.judges.factory import is_free, judge_identity
 
 
@@ -142,17 +142,31 @@ class Run:
             held.unpersist()
         self._held.clear()
 
+    def release(self) -> None:
+        """Let go of the results too; what `joined` returned can't be read any more without judging again."""
+        self._packed.unpersist()
+
     def _hold(self, df: DataFrame) -> DataFrame:
         held = df.persist()
         self._held.append(held)
         return held
 
     def _judge(self, rows: DataFrame, stage: str) -> None:
-        judged = self._judging(rows, stage)
         with self._batch_size():
-            judged = judged.persist()
-            judged.count()
-        self.results = self._with_part_scores(judged)
+            self._packed = self._judging(rows, stage).persist()
+            self._packed.count()
+        self.results = self._with_part_scores(self._unpacked(*(name for name, _ in RESULT)))
+
+    def results_of(self, *names: str) -> DataFrame:
+        """Return some columns of the results; to read few is cheaper than to read all and drop some."""
+        return self._unpacked(*names) if self.sizes.hot is None else self.results.select(*names)
+
+    def _unpacked(self, *names: str) -> DataFrame:
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from unpack(batches, names)
+
+        kinds = dict(RESULT)
+        return self._packed.mapInArrow(read, ddl([(name, kinds[name]) for name in names]))
 
     def _ask_shared(self, known: DataFrame | None) -> None:
         """Ask what several units have, each request once; the journal brings the verdicts to the units."""
@@ -170,13 +184,13 @@ class Run:
 
         def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if free:
-                yield from judge_free(batches, settings)
+                yield from pack(judge_free(batches, settings))
                 return
             context = TaskContext.get()
             partition, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
-            yield from judge_paid(batches, settings, Task(stage, partition, attempt))
+            yield from pack(judge_paid(batches, settings, Task(stage, partition, attempt)))
 
-        return rows.mapInArrow(judge, ddl(RESULT))
+        return rows.mapInArrow(judge, ddl(PACKED))
 
     def _with_part_scores(self, judged: DataFrame) -> DataFrame:
         if self.sizes.hot is None:
@@ -186,7 +200,7 @@ class Run:
         def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from score_parts(batches, rules)
 
-        parts = judged.where("is_part").select(*PART_ROWS)
+        parts = self._unpacked("is_part", *PART_ROWS).where("is_part").select(*PART_ROWS)
         parts = parts.repartition("group_hash").sortWithinPartitions("unit_hash", "group_hash")
         scores = parts.mapInArrow(score, ddl(PART_SCORES))
         named = [name for name, _ in PART_SCORES[2:]]

@@ -110,7 +110,8 @@ def _verdicts(plan: Plan | None, sent: dict[str, int]) -> dict[str, int]:
 def _groups(run: Run) -> tuple[dict[str, int], dict[str, int], float | None]:
     """Count groups by status and outcome. A group's rows say the same, so any one of them stands for it."""
     group = ["unit_hash", "group_hash"]
-    one = run.results.groupBy(*group).agg(*(F.max(n).alias(n) for n in ("status", "outcome", "score")))
+    results = run.results_of(*group, "status", "outcome", "score")
+    one = results.groupBy(*group).agg(*(F.max(n).alias(n) for n in ("status", "outcome", "score")))
     rows = (
         one.groupBy("status", "outcome")
         .agg(F.count(F.lit(1)).alias("n"), F.sum("score").alias("sum"))

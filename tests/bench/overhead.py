@@ -36,7 +36,7 @@ def ours(df: DataFrame, maker: Callable[[], Judge], out: Path) -> dict[str, floa
             run.judge()
         with timed(seconds, "join and write"):
             run.joined().write.mode("overwrite").parquet(str(out))
-        run.results.unpersist()
+        run.release()
         run.close()
     return seconds
 

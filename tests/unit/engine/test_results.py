@@ -11,7 +11,7 @@ from prspark.engine import asks
 from prspark.engine.asks import AskRules, Work, start
 from prspark.engine.groups import Group, Unit
 from prspark.engine.judging import PART_ROWS, PART_SCORES, score_parts
-from prspark.engine.results import DETAILS, RESULT, ResultRow, ddl, result_batches, result_rows
+from prspark.engine.results import DETAILS, RESULT, ResultRow, ddl, pack, result_batches, result_rows, unpack
 from prspark.judges.protocol import Verdict
 from prspark.metric.group import Answer
 from prspark.metric.reasons import UnscoredReason
@@ -313,3 +313,12 @@ def test_groups_that_share_a_batch_are_scored_apart() -> None:
 
 def test_no_parts_are_no_scores() -> None:
     assert scores([]) == []
+
+
+def test_kept_batches_come_back_as_they_were_column_by_column() -> None:
+    made = [*result_batches(some_rows(3))]
+    kept = [*pack(made)]
+    assert [batch.num_rows for batch in kept] == [1]
+    names = [name for name, _ in RESULT]
+    assert [batch.to_pylist() for batch in unpack(kept, names)] == [batch.to_pylist() for batch in made]
+    assert [batch.column_names for batch in unpack(kept, ["score", "status"])] == [["score", "status"]]
