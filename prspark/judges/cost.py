@@ -8,6 +8,9 @@ from prspark.judges.protocol import CorrectnessRequest, RobustnessRequest
 # English text has about 4 characters a token in the common byte-pair vocabularies; a character outside
 # Latin scripts is about a token of its own.
 _LATIN_CHARACTERS_A_TOKEN = 4
+# What that misses of a call: the two delimiters hold 32 hexadecimal digits each, at about 1.5 a token, and the
+# chat's own marks around its two messages are tokens too. Counted with the tokenizer of SmolLM2: 64 and 67.
+_DELIMITERS_AND_ROLES = 64
 
 
 def text_tokens(text: str) -> int:
@@ -33,4 +36,4 @@ def _instructions(*, robustness: bool) -> int:
     prompts = Prompts()
     empty = prompts.robustness(RobustnessRequest("", "", "", "")) if robustness else None
     messages = empty or prompts.correctness(CorrectnessRequest("", "", ""))
-    return sum(text_tokens(message["content"]) for message in messages)
+    return _DELIMITERS_AND_ROLES + sum(text_tokens(message["content"]) for message in messages)
