@@ -29,6 +29,7 @@ _WRITE_ERRORS: tuple[type[Exception], ...] = (*SPARK_ERRORS, OSError)
 FORMATS = ("parquet", "json", "csv", "orc", "delta", "iceberg")
 MODES = ("error", "overwrite", "append")
 
+_LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
 _SUFFIXES = {
     ".parquet": "parquet",
     ".json": "json",
@@ -236,12 +237,20 @@ def _exists(spark: SparkSession, target: Place) -> bool:
 
 def _local_path(spark: SparkSession, target: Place) -> Path | None:
     """The path on this machine's own file system; null where a path means another one."""
-    if target.name.startswith("file:"):
+    if target.name.startswith("file:") and _is_here(spark):
         return Path("/" + target.name.removeprefix("file:").lstrip("/"))
     if ":/" in target.name:
         return None
     master = spark.conf.get("spark.master", "") or ""
-    return Path(target.name).absolute() if master.startswith(("local", "spark:")) else None
+    here = master.startswith(("local", "spark:")) and _is_here(spark)
+    return Path(target.name).absolute() if here else None
+
+
+def _is_here(spark: SparkSession) -> bool:
+    """Whether Spark's driver is on this machine: over Connect it may be far away, with files of its own."""
+    if ".connect." not in type(spark).__module__:
+        return True
+    return spark.client.host in _LOOPBACK
 
 
 def unreadable_file(error: Exception) -> str | None:

@@ -104,6 +104,20 @@ def test_the_command_takes_the_session_of_spark_remote_and_writes_whole_outputs(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet", "out.parquet"]
 
 
+def test_paths_of_a_server_on_another_machine_are_its_own_to_check_and_write(
+    spark, command, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("prspark.engine.io._LOOPBACK", ())
+    monkeypatch.setattr("prspark.engine.io._swap", None)  # renaming here would rename nothing there
+    monkeypatch.setattr("pathlib.Path.exists", None)
+    table(spark, HALF).coalesce(1).write.parquet(str(tmp_path / "in.parquet"))
+    for prefix in ("", "file://"):
+        out = f"{prefix}{tmp_path}/out.parquet"
+        assert command(tmp_path / "in.parquet", out, "--mode", "overwrite") == 0
+        assert_half(results(spark.read.parquet(out)))
+        assert command(tmp_path / "in.parquet", out) == 2
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [("missing.parquet", "can't be read: [PATH_NOT_FOUND]"), ("no_db.missing", "[TABLE_OR_VIEW_NOT_FOUND]")],
