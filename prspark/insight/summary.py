@@ -9,11 +9,18 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from prspark.engine.config import Config
 from prspark.engine.run import Run
 from prspark.insight.plan import Plan
 from prspark.metric.reasons import UnscoredReason
 
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+_TEXTS = (
+    ("metric", "reference_answer"),
+    ("metric", "groundtruth_context"),
+    ("judge", "correctness_template"),
+    ("judge", "robustness_template"),
+)
 
 
 @dataclass(frozen=True)
@@ -22,7 +29,7 @@ class Summary:
 
     `groups` counts by status; `verdicts` counts `sent` (calls answered in this run), `journal`,
     `deduplicated` and `no_call`; `failed` counts verdicts without a score by reason; `sends` counts HTTP
-    attempts.
+    attempts. `config` has the texts of the configuration (fallbacks, templates) as their SHA-256.
     """
 
     run: str
@@ -75,8 +82,18 @@ def make_summary(run: Run, plan: Plan | None) -> Summary:
         latency_seconds=dict(zip(_SHARES, at, strict=False)),
         journal_keys_sha256=None if run.free else _digest(run.distinct.select("key")),
         versions=_versions(run),
-        config=run.config.model_dump(mode="json"),
+        config=_shown(run.config),
     )
+
+
+def _shown(config: Config) -> dict[str, Any]:
+    """Return the configuration, with judged texts and users' templates as SHA-256: told apart, not shown."""
+    tables = config.model_dump(mode="json")
+    for table, name in _TEXTS:
+        if text := tables[table][name]:
+            digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+            tables[table][name] = f"sha256:{digest}"
+    return tables
 
 
 def _sent(own: DataFrame) -> dict[str, Any]:
