@@ -88,7 +88,7 @@ def throttle(pace: Pace, *, now: float, sent_at: float, retry_after: float | Non
     """
     news = sent_at >= pace.shrunk_at
     share = pace.throttled_share + THROTTLED_MEMORY * (1 - pace.throttled_share)
-    wait = _cool_down(pace, retry_after, luck, news=news)
+    wait = _cool_down(pace, retry_after, luck, share=share, news=news)
     pace = pace._replace(cool_until=max(pace.cool_until, now + wait), throttled_share=share)
     if not news:
         return pace
@@ -96,12 +96,14 @@ def throttle(pace: Pace, *, now: float, sent_at: float, retry_after: float | Non
     return pace._replace(allowed=allowed, shrunk_at=now, backoffs=pace.backoffs + 1)
 
 
-def _cool_down(pace: Pace, retry_after: float | None, luck: float, *, news: bool) -> float:
+def _cool_down(pace: Pace, retry_after: float | None, luck: float, *, share: float, news: bool) -> float:
     if retry_after is not None and retry_after > 0:
         return min(retry_after, LONGEST_COOL_DOWN) * (1 + COOL_DOWN_SPREAD * luck)
     if not news:
         return 0.0
-    return min(FIRST_BACKOFF * 2 ** min(pace.backoffs, 10), LONGEST_COOL_DOWN) * (1 + luck) / 2
+    # as long as the recent share of throttled answers says: one 429 among many answers is no sign of overload
+    longest = FIRST_BACKOFF * 2 ** min(pace.backoffs, 10) * share
+    return min(longest, LONGEST_COOL_DOWN) * (1 + luck) / 2
 
 
 def succeed(pace: Pace, *, limit: int) -> Pace:

@@ -17,7 +17,7 @@ from tests.support.stub_endpoint import StubEndpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 40
-WAIT_SECONDS = 300  # a loaded machine may take long to start a JVM
+WAIT_SECONDS = 600  # a loaded machine may take long to start a JVM
 _LOCAL = [sys.executable, "-m", "prspark", "score"]
 
 

@@ -94,7 +94,19 @@ def test_backoff_without_a_usable_retry_after_doubles_up_to_a_minute_until_a_suc
         now = pace.cool_until
     assert waits == pytest.approx([0.5, 1, 2, 4, 8, 16, 32, 60, 60])
     again = throttle(succeed(pace, limit=40), now=now, sent_at=now, retry_after=retry_after, luck=0.0)
-    assert again.cool_until - now == pytest.approx(0.25)  # half to whole of the first backoff
+    # half to whole of the first backoff, by the share of throttled answers: 15/16 and 1/16 of what is left
+    assert again.cool_until - now == pytest.approx(0.25 * (15 / 16 + 1 / 16 / 16))
+
+
+def test_rare_429s_without_retry_after_wait_a_moment_each() -> None:
+    pace, now, waits = Pace(allowed=40), START, []
+    for _ in range(40):
+        for _ in range(9):
+            pace = succeed(pace, limit=40)
+        pace = throttle(pace, now=now, sent_at=now, retry_after=None, luck=1.0)
+        waits.append(pace.cool_until - now)
+        now = pace.cool_until
+    assert 0.05 <= waits[-1] <= 0.1  # of half a second: a tenth of the answers, the newest weighing more
 
 
 def test_the_429s_of_one_wave_shrink_and_back_off_once() -> None:
