@@ -55,6 +55,8 @@ def odd_rows():
     """Rows that other tools lose or die of: copies, nulls everywhere, texts that look like commands."""
     rows = [*HALF, *HALF, HALF[0]]
     rows += [answer(None, "n", "42", "n"), answer(None, "n?", "42", "n"), answer(None, "n?", "42", "n")]
+    # rows whose texts differ only in where the null is
+    rows += [answer("n", "n", None, "nulls"), answer("n", None, "n", "nulls")]
     rows += [answer("null-1", None, None, None, None), ("null-2", None, None, None, None), (None,) * 5]
     for i, text in enumerate(ODD_TEXTS):
         rows += [
@@ -104,6 +106,14 @@ def test_copies_of_whole_rows_are_kept_and_scored_and_count_once(odd):
     assert {row[ADDED[1]].pairs_total for row in found} == {2}
 
 
+def test_rows_that_differ_only_in_where_a_null_stands_are_not_taken_for_one_another(odd):
+    found = [row for row in odd[1].collect() if row.input_id == "n"]
+    assert {row.prompt: row[ADDED[1]].unscored_reason for row in found} == {
+        "n": "missing_response",
+        None: "empty_prompt",
+    }
+
+
 def test_null_ids_are_ids_like_any_other(odd):
     found = [row for row in odd[1].collect() if row.input_id is None and row.prompt is not None]
     assert sorted(row[ADDED[1]].role for row in found) == ["baseline", "variant", "variant"]
@@ -111,7 +121,7 @@ def test_null_ids_are_ids_like_any_other(odd):
 
 
 def test_rows_without_a_key_are_kept_and_say_so(odd):
-    found = [row for row in odd[1].collect() if row.prompt is None]
+    found = [row for row in odd[1].collect() if row.prompt is None and row.input_id != "n"]
     assert len(found) == 3
     assert {(row[METRIC], row[ADDED[1]].status) for row in found} == {(None, "missing_original_query")}
 
@@ -177,6 +187,8 @@ def varied_rows():
     """Groups of each kind, most of them so large that a small `Cut` takes them apart."""
     big = [answer(f"v{i:02}", f"rewording {i % 9}", str(40 + i % 4), "big", model="m") for i in range(14)]
     big += [answer("v03", "rewording 3", "43", "big", model="m")] * 2
+    # the same answer under another label counts once too, so it must meet its twin in one part
+    big += [answer("v03", "rewording 3", "43", "big", model="m", perturbation_type=f"{i}") for i in range(5)]
     big += [answer("z", "big", "42", "big", model="m"), answer("y", "big", "41", "big", model="m")]
     big += [answer("v90", " big", None, "big", model="m"), answer("v91", "", "42", "big", model="m")]
     other = [answer("o1", "big", "40", "big", model="n"), answer("o2", "bigger", "40", "big", model="n")]
