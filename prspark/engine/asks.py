@@ -63,11 +63,11 @@ def start(group: Group, rules: AskRules) -> Work:
     # without the baseline's answer no pair can be judged, so no call is worth its money
     judgeable = base.answer is not None
     if found.baseline is not None:
-        work.correctness[found.baseline] = _correctness(base, rules)
+        work.correctness[found.baseline] = correctness_slot(base, rules)
     for row, counted in enumerate(found.counted):
         if counted:
             answer = answers[row]
-            work.correctness[row] = _correctness(answer, rules) if judgeable else None
+            work.correctness[row] = correctness_slot(answer, rules) if judgeable else None
             work.robustness[row] = _robustness(base, answer, rules)
     return work
 
@@ -79,7 +79,8 @@ def _baseline(work: Work) -> Answer:
     return base
 
 
-def _correctness(answer: Answer, rules: AskRules) -> CorrectnessRequest | Verdict:
+def correctness_slot(answer: Answer, rules: AskRules) -> CorrectnessRequest | Verdict:
+    """Return what to ask about an answer, or the verdict that needs no judge: a null or a blank answer."""
     if answer.answer is None:
         return _MISSING
     if not answer.answer.strip():

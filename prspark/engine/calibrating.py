@@ -14,7 +14,7 @@ import pyarrow as pa
 from prspark.engine import asks
 from prspark.engine.groups import Group, read_groups
 from prspark.engine.journal import JournalWriter, known_verdicts, read_stop, write_stop
-from prspark.engine.judging import Task, WorkerSettings, _journalled, worker_judge
+from prspark.engine.judging import Task, WorkerSettings, journalled, worker_judge
 from prspark.engine.overlap import Overlap, Request
 from prspark.judges.cost import estimate_tokens
 from prspark.judges.protocol import CorrectnessRequest, JudgeRefusedError, RobustnessRequest, Verdict
@@ -82,7 +82,7 @@ def _group_items(group: Group, settings: WorkerSettings, extent: Extent) -> Iter
     for row, answer in enumerate(group.answers):
         reason = work.classified.reasons[row]
         # the one way to ask about a row, also where its group could not be scored
-        slot = Verdict(None, None, reason) if reason else asks._correctness(answer, settings.rules)
+        slot = Verdict(None, None, reason) if reason else asks.correctness_slot(answer, settings.rules)
         for repeat in range(extent.repeat):
             yield (*(answer.row_key or ()), CORRECTNESS, repeat, *_asked(slot, settings.identity, repeat))
         pair = work.robustness[row]
@@ -153,7 +153,7 @@ def _ask_paid(
     writer = JournalWriter(settings.journal, f"{stem}{task.attempt}")
     limits, lanes = settings.config.limits, settings.config.metric.sub_call_concurrency_limit
     overlap: Overlap[None] = Overlap(
-        _journalled(judge, writer, settings.identity),
+        journalled(judge, writer, settings.identity),
         gate,
         groups=limits.max_concurrency,
         calls_per_group=lanes,

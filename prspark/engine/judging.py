@@ -139,7 +139,7 @@ def _paid_rows(groups: Iterable[Group], settings: WorkerSettings, task: Task) ->
     writer = JournalWriter(settings.journal, f"{settings.run}-{task.stage}-{task.partition}-{task.attempt}")
     limits = settings.config.limits
     overlap: Overlap[tuple[Work, dict[str, Verdict]]] = Overlap(
-        AskOnce(_journalled(judge, writer, settings.identity)),
+        AskOnce(journalled(judge, writer, settings.identity)),
         gate,
         groups=limits.max_concurrency,
         calls_per_group=settings.config.metric.sub_call_concurrency_limit,
@@ -186,7 +186,9 @@ def _look_up(
     return known, missing
 
 
-def _journalled(judge: Judge, writer: JournalWriter, identity: str) -> Callable[[str, Request], Verdict]:
+def journalled(judge: Judge, writer: JournalWriter, identity: str) -> Callable[[str, Request], Verdict]:
+    """Return a call of the judge whose verdict is in the journal before it is returned."""
+
     def ask(key: str, request: Request) -> Verdict:
         if isinstance(request, CorrectnessRequest):
             kind, verdict = asks.CORRECTNESS, judge.correctness(request)
