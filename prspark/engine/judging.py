@@ -17,7 +17,7 @@ from prspark.engine.config import Config
 from prspark.engine.groups import Group, read_groups
 from prspark.engine.journal import Entry, JournalWriter, known_verdicts, read_stop, write_stop
 from prspark.engine.overlap import AskOnce, Overlap, Request
-from prspark.engine.results import ResultRow, result_batches, result_rows
+from prspark.engine.results import ResultRow, arrow_schema, result_batches, result_rows
 from prspark.judges.cost import estimate_tokens
 from prspark.judges.endpoint import EndpointJudge
 from prspark.judges.factory import make_judge
@@ -220,16 +220,7 @@ ASKS = (
 )
 """What the plan pass returns: a row a request and unit, then a row a fact and partition (its key is null)."""
 
-_ASKS_SCHEMA = pa.schema(
-    [
-        ("unit_hash", pa.int64()),
-        ("part", pa.int32()),
-        ("kind", pa.string()),
-        ("key", pa.string()),
-        ("prompt_tokens", pa.int64()),
-        ("amount", pa.int64()),
-    ]
-)
+_ASKS_SCHEMA = arrow_schema(ASKS)
 
 
 def list_asks(batches: Iterable[pa.RecordBatch], settings: WorkerSettings) -> Iterator[pa.RecordBatch]:
@@ -303,19 +294,7 @@ PART_SCORES = (
 )
 """The score of a group that was judged in parts: one row a group."""
 
-_PART_SCORES_SCHEMA = pa.schema(
-    [
-        ("unit_hash", pa.int64()),
-        ("group_hash", pa.int64()),
-        ("score", pa.float64()),
-        ("status", pa.string()),
-        ("unscored_reason", pa.string()),
-        *((name, pa.float64()) for name in GroupScore._fields[3:9]),
-        ("outcome", pa.string()),
-        ("pairs_total", pa.int32()),
-        ("pairs_scored", pa.int32()),
-    ]
-)
+_PART_SCORES_SCHEMA = arrow_schema(PART_SCORES)
 
 PART_ROWS = ("unit_hash", "group_hash", "role", "counted", "correctness", "robustness", "unscored_reason")
 """What scoring a group from its parts needs of its rows: no text."""

@@ -49,10 +49,14 @@ _ARROW = {
     "bigint": pa.int64(),
     "boolean": pa.bool_(),
 }
-_RESULT_SCHEMA = pa.schema([(name, _ARROW[kind]) for name, kind in RESULT])
 _BATCH_ROWS = 10_000
 
 ResultRow = tuple[Any, ...]
+
+
+def arrow_schema(fields: Sequence[tuple[str, str]]) -> pa.Schema:
+    """Arrow's spelling of a list of (name, type)."""
+    return pa.schema([(name, _ARROW[kind]) for name, kind in fields])
 
 
 def ddl(fields: Sequence[tuple[str, str]]) -> str:
@@ -117,6 +121,9 @@ def result_batches(rows: Iterator[ResultRow]) -> Iterator[pa.RecordBatch]:
             waiting = []
     if waiting:
         yield _batch(waiting)
+
+
+_RESULT_SCHEMA = arrow_schema(RESULT)
 
 
 def _batch(rows: list[ResultRow]) -> pa.RecordBatch:
