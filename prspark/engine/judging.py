@@ -17,7 +17,7 @@ from prspark.engine.config import Config
 from prspark.engine.groups import Group, read_groups
 from prspark.engine.journal import Entry, JournalWriter, known_verdicts, read_stop, write_stop
 from prspark.engine.overlap import AskOnce, Overlap, Request
-from prspark.engine.results import ResultRow, arrow_schema, result_batches, result_rows
+from prspark.engine.results import RESULT, ResultRow, arrow_schema, result_batches, result_rows
 from prspark.judges.cost import estimate_tokens
 from prspark.judges.endpoint import EndpointJudge
 from prspark.judges.factory import make_judge
@@ -276,21 +276,10 @@ def _count_facts(work: Work, facts: Counter[str]) -> None:
             facts["wanted"] += 1
 
 
-PART_SCORES = (
-    ("unit_hash", "bigint"),
-    ("group_hash", "bigint"),
-    ("score", "double"),
-    ("status", "string"),
-    ("unscored_reason", "string"),
-    ("base_correctness", "double"),
-    ("mean_perturbed_correctness", "double"),
-    ("mean_correctness_drop", "double"),
-    ("mean_robustness", "double"),
-    ("worst_correctness", "double"),
-    ("worst_robustness", "double"),
-    ("outcome", "string"),
-    ("pairs_total", "int"),
-    ("pairs_scored", "int"),
+_KINDS = dict(RESULT)
+
+PART_SCORES = tuple(
+    (name, _KINDS[name]) for name in ("unit_hash", "group_hash", "score", "status", *GroupScore._fields[2:])
 )
 """The score of a group that was judged in parts: one row a group."""
 
