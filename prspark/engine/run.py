@@ -4,6 +4,7 @@ Row contract: rows out = rows in.
 """
 
 import contextlib
+import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -77,14 +78,13 @@ class Run:
         if self.sizes.hot is not None:
             self._hold(self.sizes.hot)
         self.slots = stream.task_slots(self.df.sparkSession)
-        self.tasks = stream.partitions(
-            self.sizes,
-            self.slots,
-            rows_a_task=50_000 if self.free else 20_000,
-            rows_at_least=2_000 if self.free else 100,
-        )
+        # a Python task costs Spark a fifth of a second, so only calls, which take longer, are spread thinly
+        self.passes = stream.partitions(self.sizes, self.slots, rows_a_task=50_000, rows_at_least=2_000)
+        self.tasks = self.passes
+        if not self.free:
+            self.tasks = stream.partitions(self.sizes, self.slots, rows_a_task=20_000, rows_at_least=100)
         self.rows, self.baselines = stream.with_parts(
-            self.prepared, self.sizes, numeric_ids=self._numeric_ids
+            self.prepared, self.sizes, numeric_ids=self._numeric_ids, hold=self._hold
         )
         return self.sizes
 
@@ -95,7 +95,7 @@ class Run:
         def ask(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from list_asks(batches, settings)
 
-        rows = stream.judging_stream(self.rows, self.baselines, self.tasks)
+        rows = stream.judging_stream(self.rows, self.baselines, self.passes)
         with self._batch_size():
             self.asks = self._hold(rows.mapInArrow(ask, ddl(ASKS)))
         self.requests = self.asks.where("key IS NOT NULL")
@@ -166,7 +166,8 @@ class Run:
             yield from unpack(batches, names)
 
         kinds = dict(RESULT)
-        return self._packed.mapInArrow(read, ddl([(name, kinds[name]) for name in names]))
+        packed = self._packed.coalesce(self.passes)
+        return packed.mapInArrow(read, ddl([(name, kinds[name]) for name in names]))
 
     def _ask_shared(self, known: DataFrame | None) -> None:
         """Ask what several units have, each request once; the journal brings the verdicts to the units."""
@@ -249,8 +250,11 @@ class Run:
                 for path in batch.column(0).to_pylist():
                     yield entries_batch(journal, path)
 
-        paths = self.df.sparkSession.createDataFrame([(path,) for path in files], "path string")
-        return paths.repartition(min(len(files), 4 * self.slots), "path").mapInArrow(read, ddl(ENTRY))
+        tasks = min(len(files), max(self.slots, len(files) // 8))
+        # a literal: to make a table of Python values takes Spark a pass through Python of its own
+        paths = F.explode(F.from_json(F.lit(json.dumps(files)), "array<string>")).alias("path")
+        listed = self.df.sparkSession.range(1).select(paths)
+        return listed.repartition(tasks, "path").mapInArrow(read, ddl(ENTRY))
 
     @contextlib.contextmanager
     def _batch_size(self) -> Iterator[None]:

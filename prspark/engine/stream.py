@@ -5,7 +5,7 @@ task ever holds more than one group. A huge group is cut into parts, its baselin
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -19,6 +19,9 @@ from prspark.metric.group import Answer, Role, baseline_rank, classify
 
 WHOLE = -1
 """The part number of a group that is not cut."""
+
+TASKS_A_SLOT = 2
+"""While a task ends and the next one starts, its share of the endpoint may be idle: half a second each time."""
 
 _NO_MATCH = 9
 """The tier of rows that match their original query at no tier."""
@@ -39,7 +42,7 @@ class Cut:
     part_characters: int = 16_000_000
 
 
-PAID_CUT = Cut(rows=64, part_rows=32)
+PAID_CUT = Cut(rows=64, part_rows=8)
 """Calls take the time: parts so small that the last ones do not leave the endpoint idle."""
 
 FREE_CUT = Cut(rows=20_000, part_rows=10_000)
@@ -107,16 +110,19 @@ def task_slots(spark: SparkSession) -> int:
 
 
 def partitions(sizes: Sizes, slots: int, *, rows_a_task: int, rows_at_least: int) -> int:
-    """How many tasks: enough to keep them small, several a slot to end together, few for few rows."""
+    """How many tasks: enough to keep them small, two a slot to end together, few for few rows."""
     wanted = max(sizes.rows / rows_a_task, sizes.characters / 128_000_000)
-    even = min(8 * slots, sizes.rows // rows_at_least)
+    even = min(TASKS_A_SLOT * slots, sizes.rows // rows_at_least)
     return max(1, slots, even, math.ceil(wanted))
 
 
-def with_parts(prepared: DataFrame, sizes: Sizes, *, numeric_ids: bool) -> tuple[DataFrame, DataFrame | None]:
+def with_parts(
+    prepared: DataFrame, sizes: Sizes, *, numeric_ids: bool, hold: Callable[[DataFrame], DataFrame]
+) -> tuple[DataFrame, DataFrame | None]:
     """Return the rows that can be judged, with `part`, and the baselines of huge groups, one row a part.
 
-    Rows without an original query are left out: nothing is asked about them.
+    Rows without an original query are left out: nothing is asked about them. Both are read several times, so
+    what takes long to find and is small goes through `hold`, which keeps it in Spark.
     """
     rows = prepared.where(F.col("original_query").isNotNull())
     if sizes.hot is None:
@@ -126,7 +132,7 @@ def with_parts(prepared: DataFrame, sizes: Sizes, *, numeric_ids: bool) -> tuple
     part = F.pmod(F.xxhash64("input_id", "sut_response"), F.col("parts")).cast("int")
     cut = cut.withColumn("part", F.coalesce(part, F.lit(WHOLE)))
     baselines, only_repeats = _hot_baselines(
-        cut.where("parts IS NOT NULL"), sizes.hot, numeric_ids=numeric_ids
+        cut.where("parts IS NOT NULL"), sizes.hot, numeric_ids=numeric_ids, hold=hold
     )
     # a group that only repeats its baseline needs no call, so it is not cut
     uncut = only_repeats.withColumn("uncut", F.lit(True))
@@ -135,15 +141,17 @@ def with_parts(prepared: DataFrame, sizes: Sizes, *, numeric_ids: bool) -> tuple
     return cut.select("unit_hash", part.alias("part"), *_ROW_COLUMNS), baselines
 
 
-def _hot_baselines(rows: DataFrame, hot: DataFrame, *, numeric_ids: bool) -> tuple[DataFrame, DataFrame]:
+def _hot_baselines(
+    rows: DataFrame, hot: DataFrame, *, numeric_ids: bool, hold: Callable[[DataFrame], DataFrame]
+) -> tuple[DataFrame, DataFrame]:
     """Return the baselines of huge groups, one row a part, and the groups that have no variant.
 
     Two passes of the same choice: the best of each part, then the best of those.
     """
     best = _choose(rows, numeric_ids=numeric_ids)
     keys = best.select("row_high", "row_low").distinct()
-    candidates = rows.join(F.broadcast(keys), ["row_high", "row_low"]).withColumn("part", F.lit(0))
-    chosen = _choose(candidates, numeric_ids=numeric_ids).persist()
+    candidates = hold(rows.join(F.broadcast(keys), ["row_high", "row_low"]).withColumn("part", F.lit(0)))
+    chosen = hold(_choose(candidates, numeric_ids=numeric_ids))
     groups = chosen.groupBy(*_GROUP).agg(
         F.min_by(F.struct("row_high", "row_low"), "tier").alias("key"),
         F.min("tier").alias("best"),
@@ -154,7 +162,8 @@ def _hot_baselines(rows: DataFrame, hot: DataFrame, *, numeric_ids: bool) -> tup
     part = F.explode(F.sequence(F.lit(0), F.col("parts") - 1)).alias("part")
     baselines = candidates.drop("parts").dropDuplicates(["row_high", "row_low"])
     baselines = baselines.join(F.broadcast(key), ["row_high", "row_low"]).join(F.broadcast(hot), [*_GROUP])
-    return baselines.select("unit_hash", part, *_ROW_COLUMNS), matched.where("kinds = 1").select(*_GROUP)
+    only_repeats = matched.where("kinds = 1").select(*_GROUP)
+    return hold(baselines.select("unit_hash", part, *_ROW_COLUMNS)), hold(only_repeats)
 
 
 def _choose(rows: DataFrame, *, numeric_ids: bool) -> DataFrame:

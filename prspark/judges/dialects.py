@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from prspark.judges.config import JudgeConfig
-from prspark.judges.prompts import Kind, Message
+from prspark.judges.prompts import Kind, Message, response_schema
 
 JSON_SCHEMA, JSON_OBJECT, PLAIN_TEXT, TOOL = "json_schema", "json_object", "text", "tool"
 TOOL_NAME = "record_verdict"
 MAX_GROWTH = 8
 """A reasoning model may spend some thousand tokens before its verdict; more than that is a runaway."""
+
+NO_ADDRESS = "judge.base_url is no address: it must look like https://host/v1"
 
 _AZURE_API_VERSION = "2024-10-21"  # the first generally available one with `json_schema`
 _ANTHROPIC_VERSION = "2023-06-01"
@@ -27,7 +29,8 @@ class Shape(NamedTuple):
     """What the endpoint takes. It is learned from what the endpoint refuses.
 
     `form` is how a verdict's format is asked for, `length` the name under which the reply's limit is sent
-    (empty: not at all), `growth` what `max_tokens` is multiplied by.
+    (empty: not at all), `growth` what `max_tokens` is multiplied by. `levels` lists the scores in the schema,
+    for an endpoint that has answered beyond the range.
     """
 
     form: str
@@ -35,14 +38,14 @@ class Shape(NamedTuple):
     temperature: bool = True
     seed: bool = True
     growth: int = 1
+    levels: bool = False
 
 
 class Ask(NamedTuple):
-    """One question to a judge: `correctness` or `robustness`, its messages and the verdict's schema."""
+    """One question to a judge: `correctness` or `robustness`, and its messages."""
 
     kind: Kind
     messages: list[Message]
-    schema: dict[str, object]
 
 
 class Content(NamedTuple):
@@ -115,6 +118,7 @@ class Dialect:
             temperature=one.temperature and other.temperature,
             seed=one.seed and other.seed,
             growth=max(one.growth, other.growth),
+            levels=one.levels or other.levels,
         )
 
 
@@ -162,7 +166,7 @@ def _plain_address(url: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise JudgeConfigError("judge.base_url is no address: it must look like https://host/v1")
+        raise JudgeConfigError(NO_ADDRESS)
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise JudgeConfigError(
             "judge.base_url must be a bare address: put a token into judge.token_env, "
@@ -240,7 +244,7 @@ def _served_body(ask: Ask, shape: Shape, config: JudgeConfig) -> dict[str, Any]:
     if shape.seed and config.seed is not None:
         body["seed"] = config.seed
     if shape.form == JSON_SCHEMA:
-        named = {"name": ask.kind, "schema": ask.schema, "strict": True}
+        named = {"name": ask.kind, "schema": response_schema(levels=shape.levels), "strict": True}
         body["response_format"] = {"type": JSON_SCHEMA, "json_schema": named}
     elif shape.form == JSON_OBJECT:
         body["response_format"] = {"type": JSON_OBJECT}
@@ -256,7 +260,8 @@ def _anthropic_body(ask: Ask, shape: Shape, config: JudgeConfig) -> dict[str, An
     body["messages"] = turns
     if shape.form == TOOL:
         about = f"Record the verdict on {ask.kind}."
-        body["tools"] = [{"name": TOOL_NAME, "description": about, "input_schema": ask.schema}]
+        schema = response_schema(levels=shape.levels)
+        body["tools"] = [{"name": TOOL_NAME, "description": about, "input_schema": schema}]
         body["tool_choice"] = {"type": "tool", "name": TOOL_NAME}
     return body
 

@@ -14,7 +14,7 @@ from prspark.judges.calls import ENDPOINTS_FAULT, TROUBLE_SETTINGS, TROUBLES, Ca
 from prspark.judges.config import JudgeConfig
 from prspark.judges.dialects import DIALECTS, Ask, Content, JudgeConfigError, MalformedReplyError, Shape
 from prspark.judges.limits import Gate
-from prspark.judges.prompts import Kind, Message, Prompts, response_schema
+from prspark.judges.prompts import Kind, Message, Prompts
 from prspark.judges.protocol import (
     CorrectnessRequest,
     Judge,
@@ -43,9 +43,10 @@ class EndpointJudge:
 
     One call sends at most `max_attempts` requests, those that ask again after an unreadable reply included.
     Only a request that is repeated without a parameter which the endpoint refused comes on top, at most once
-    for each. What the endpoint refuses, and how much longer its replies must be, is remembered. Asking again
-    repeats the same messages at the same temperature, since the verdict's journal key stands for them; only a
-    reply that was cut gets twice the room, up to 8 times `max_tokens`.
+    for each. What the endpoint refuses, how much longer its replies must be, and whether its scores keep to the
+    range is remembered. Asking again repeats the same messages at the same temperature, since the verdict's
+    journal key stands for them; only a reply that was cut gets twice the room, up to 8 times `max_tokens`, and
+    after a score out of range the schema lists the scores.
 
     Args:
         config: the `[judge]` table, of a kind in `DIALECTS`.
@@ -87,7 +88,10 @@ class EndpointJudge:
         self._jitter = jitter
         self._url = dialects.endpoint_url(config, environ=environ)
         self._headers()  # a missing secret is told of now, not by the first call
-        self._transport = Transport(self._url, proxy=config.proxy, ca_bundle=config.ca_bundle)
+        try:
+            self._transport = Transport(self._url, proxy=config.proxy, ca_bundle=config.ca_bundle)
+        except ValueError:  # `requests` knows more kinds of bad host names
+            raise JudgeConfigError(dialects.NO_ADDRESS) from None
         self._learning = threading.Lock()
         self._shape = self._dialect.first_shape()
         self._tokens_per_character = 1 / _CHARS_PER_TOKEN
@@ -154,7 +158,7 @@ class EndpointJudge:
 
     def _call(self, kind: Kind, messages: list[Message]) -> Call:
         characters = sum(len(message["content"]) for message in messages)
-        return Call(Ask(kind, messages, response_schema(kind)), characters, self._shape)
+        return Call(Ask(kind, messages), characters, self._shape)
 
     def _judge(self, kind: Kind, messages: list[Message]) -> Verdict:
         call = self._call(kind, messages)
@@ -267,11 +271,13 @@ class EndpointJudge:
             return Failure(filtered, "the model or its filter declined")
         reply = read_reply(content.text, finish_reason=content.finish_reason)
         if reply.problem is None:
-            self._remember(growth=call.shape.growth)
+            self._remember(growth=call.shape.growth, levels=call.shape.levels)
             return call.verdict(reply.score, reply.reasoning, None)
         if content.finish_reason == "length":
             wider = min(call.shape.growth * 2, dialects.MAX_GROWTH)
             call.shape = call.shape._replace(growth=wider)
+        if reply.problem is UnscoredReason.SCORE_OUT_OF_RANGE:
+            call.shape = call.shape._replace(levels=True)
         return Failure(Refusal(Next.RETRY, reply.problem), "a reply that holds no verdict", at_once=True)
 
     def _learn(self, call: Call, content: Content) -> None:
@@ -294,16 +300,16 @@ class EndpointJudge:
             self._remember(shape=call.shape)
         self._gate.succeeded()
 
-    def _remember(self, *, shape: Shape | None = None, growth: int = 1) -> None:
+    def _remember(self, *, shape: Shape | None = None, growth: int = 1, levels: bool = False) -> None:
         """Keep what a call has learned for the next ones; only more refusals and more room, never less."""
         known = self._shape
-        if shape is None and growth <= known.growth:
+        if shape is None and growth <= known.growth and levels <= known.levels:
             return
         with self._learning:
             known = self._shape
             if shape is not None:
                 known = self._dialect.plainer(known, shape)
-            self._shape = known._replace(growth=max(known.growth, growth))
+            self._shape = known._replace(growth=max(known.growth, growth), levels=known.levels or levels)
 
     def _refusal(self, call: Call, answer: Answer, *, status: int, complaint: Complaint) -> Failure:
         refusal = what_it_means(status, complaint, sent=_sent(call.shape, self._config))

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from prspark.judges.config import LimitsConfig
-from prspark.judges.permits import GroupTimeoutError, Permits
+from prspark.judges.line import GroupTimeoutError
+from prspark.judges.permits import Permits
 from prspark.judges.rates import Rates, SharedPace, seconds_each
 
 __all__ = ["ExecutorLimits", "Gate", "GroupTimeoutError", "OpenGate", "executor_folder"]

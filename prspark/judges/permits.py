@@ -5,13 +5,13 @@ import math
 import os
 import select
 import struct
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from prspark.judges.line import Line, seconds_left
 from prspark.judges.protocol import call_deadline
 
 TURN_SECONDS = 1.0  # a process blocked at the turnstile can't see its deadline, so no turn lasts longer
@@ -20,14 +20,9 @@ RESCAN_SECONDS = 0.05  # how late the permit of a process that died without a hi
 POLL_SECONDS = 0.005  # the same where the folder can't hold a FIFO, so that every release goes without a hint
 KEPT_OPEN = 256  # permits whose files stay open between holders; processes may have 1,024 files open
 HINT = struct.Struct("<I")
-OUT_OF_TIME = "group timed out before a judge call was sent: raise limits.group_timeout_seconds or the limits"
 
 _locks: "weakref.WeakSet[LockFile]" = weakref.WeakSet()
 _pools: "weakref.WeakSet[Permits]" = weakref.WeakSet()
-
-
-class GroupTimeoutError(TimeoutError):
-    """The group's time was used up while its call waited for its turn to be sent."""
 
 
 class LockFile:
@@ -152,16 +147,22 @@ class Hints:
 
 
 class Permit:
-    """One permit, held until `release`."""
+    """One permit, held until `release` or `put_back`; either once only."""
 
-    def __init__(self, index: int, file: LockFile, fd: int, hints: Hints) -> None:
+    def __init__(self, index: int, file: LockFile, fd: int, hints: Hints, line: "Line[Permit]") -> None:
         self.index = index
         self._file = file
         self._fd = fd
         self._hints = hints
+        self._line = line
 
     def release(self) -> None:
-        """Give it back; once only."""
+        """Hand it to the next thread of this process, or give it back to all processes."""
+        if not self._line.hand_on(self):
+            self.put_back()
+
+    def put_back(self) -> None:
+        """Give it back to all processes."""
         self._file.release(self._fd)
         self._hints.push(self.index)
 
@@ -174,7 +175,8 @@ class Permits:
     """`size` permits, each a locked file in the folder, given out one at a time through one turnstile.
 
     At most one thread of each process waits at the turnstile; whoever is through waits for a free permit
-    alone. So waiting costs next to nothing, and processes take turns.
+    alone. So waiting costs next to nothing, and processes take turns. Most permits are handed on inside the
+    process, past the turnstile; see `Line`.
     """
 
     def __init__(self, folder: Path, size: int) -> None:
@@ -184,12 +186,12 @@ class Permits:
         self._files = [LockFile(folder / str(index), keep=index < KEPT_OPEN) for index in range(size)]
         self._hints = Hints(folder / "hints")
         self._all_taken_at = -math.inf
-        self._queue = threading.Lock()
+        self._line: Line[Permit] = Line()
         _pools.add(self)
 
     def forget_threads(self) -> None:
-        """Start with an empty queue: the threads that waited in it stayed in the parent process."""
-        self._queue = threading.Lock()
+        """Start with an empty line: the threads that waited in it stayed in the parent process."""
+        self._line = Line()
 
     def held(self) -> int:
         """Return how many permits are held now, by all processes."""
@@ -209,24 +211,37 @@ class Permits:
             GroupTimeoutError: `call_deadline` passed first.
         """
         deadline = call_deadline.get()
-        with self._first_in_process(deadline):
-            while True:
-                with self._turnstile.held():
-                    end = time.monotonic() + seconds_left(deadline, most=TURN_SECONDS)
-                    permit = self._turn(allowed or self._all, wait, end)
-                if permit is not None:
-                    return permit
-                time.sleep(PASS_SECONDS)
-
-    @contextmanager
-    def _first_in_process(self, deadline: float | None) -> Iterator[None]:
-        queue = self._queue
-        if not queue.acquire(timeout=-1 if deadline is None else seconds_left(deadline)):
-            raise GroupTimeoutError(OUT_OF_TIME)
+        allowed = allowed or self._all
+        line = self._line
+        while (permit := line.enter(deadline)) is not None:
+            if self._may_go(permit, allowed, wait):
+                return permit
         try:
-            yield
+            return self._through_turnstile(allowed, wait, deadline)
         finally:
-            queue.release()
+            line.leave()
+
+    @staticmethod
+    def _may_go(permit: Permit, allowed: Callable[[], int], wait: Callable[[], float]) -> bool:
+        """Say whether a permit that was handed on is good for now; else it goes back to all processes."""
+        good = False
+        try:
+            good = permit.index < allowed() and not wait()
+        finally:
+            if not good:
+                permit.put_back()
+        return good
+
+    def _through_turnstile(
+        self, allowed: Callable[[], int], wait: Callable[[], float], deadline: float | None
+    ) -> Permit:
+        while True:
+            with self._turnstile.held():
+                end = time.monotonic() + seconds_left(deadline, most=TURN_SECONDS)
+                permit = self._turn(allowed, wait, end)
+            if permit is not None:
+                return permit
+            time.sleep(PASS_SECONDS)
 
     def _all(self) -> int:
         return self.size
@@ -240,7 +255,7 @@ class Permits:
             gone = self._wait_to_go(permit, allowed, wait, end)
         finally:
             if not gone:
-                permit.release()
+                permit.put_back()
         return permit if gone else None
 
     def _wait_for_free(self, allowed: Callable[[], int], end: float) -> Permit | None:
@@ -280,7 +295,7 @@ class Permits:
     def _try(self, index: int) -> Permit | None:
         file = self._files[index]
         fd = file.acquire(wait=False)
-        return None if fd is None else Permit(index, file, fd, self._hints)
+        return None if fd is None else Permit(index, file, fd, self._hints, self._line)
 
     @staticmethod
     def _is_taken(file: LockFile) -> bool:
@@ -289,15 +304,3 @@ class Permits:
             return True
         file.release(fd)
         return False
-
-
-def seconds_left(deadline: float | None, *, most: float = math.inf) -> float:
-    """Return the seconds until the deadline (of `time.monotonic()`), at most `most`.
-
-    Raises:
-        GroupTimeoutError: there are none.
-    """
-    left = math.inf if deadline is None else deadline - time.monotonic()
-    if left <= 0:
-        raise GroupTimeoutError(OUT_OF_TIME)
-    return min(left, most)

@@ -14,6 +14,9 @@ from prspark.judges.protocol import CorrectnessRequest, RobustnessRequest
 PROMPT_VERSION = "1"
 """Changes with any built-in text or with the layout of the data: it is part of a verdict's journal key."""
 
+LEVELS = [0, *(step / 20 for step in range(1, 20)), 1]
+"""The scores of a verdict where an endpoint does not hold the range."""
+
 Kind = Literal["correctness", "robustness"]
 
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
@@ -105,14 +108,16 @@ class Prompts:
         return _messages(_instructions("robustness", template), request._asdict())
 
 
-def response_schema(kind: Kind) -> dict[str, object]:  # noqa: ARG001  callers name the kind; today all kinds share it
-    """Return the JSON schema of a verdict: reasoning first, then a score in 0..1."""
+def response_schema(*, levels: bool = False) -> dict[str, object]:
+    """Return the JSON schema of a verdict: reasoning first, then a score in 0..1.
+
+    With `levels` the score is one of `LEVELS`, in steps of 0.05: servers that turn a schema into a grammar
+    often leave out `minimum` and `maximum`, but not a list of values.
+    """
+    score = {"enum": LEVELS} if levels else {"minimum": 0, "maximum": 1}
     return {
         "type": "object",
-        "properties": {
-            "reasoning": {"type": "string"},
-            "score": {"type": "number", "minimum": 0, "maximum": 1},
-        },
+        "properties": {"reasoning": {"type": "string"}, "score": {"type": "number", **score}},
         "required": ["reasoning", "score"],
         "additionalProperties": False,
     }

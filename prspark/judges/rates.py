@@ -5,6 +5,7 @@ import random
 import struct
 import time
 from collections.abc import Callable
+from functools import partial
 from mmap import mmap
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ LONGEST_COOL_DOWN = 60.0  # seconds; some endpoints ask for hours
 FIRST_BACKOFF = 0.5  # seconds, where a 429 brings no Retry-After; doubles from 429 to 429
 COOL_DOWN_SPREAD = 0.1  # executors that were throttled together should not come back together
 THROTTLED_MEMORY = 1 / 16  # weight of the newest answer in the share of throttled ones
+FORGOTTEN_SHARE = 0.001  # of throttled answers: as good as none
 
 
 class Rates(NamedTuple):
@@ -108,9 +110,10 @@ def _cool_down(pace: Pace, retry_after: float | None, luck: float, *, share: flo
 
 def succeed(pace: Pace, *, limit: int) -> Pace:
     """Return the pace after a success: as many successes as are allowed in flight allow one more."""
+    share = pace.throttled_share * (1 - THROTTLED_MEMORY)
     return pace._replace(
         allowed=min(limit, pace.allowed + 1 / pace.allowed),
-        throttled_share=pace.throttled_share * (1 - THROTTLED_MEMORY),
+        throttled_share=share if share > FORGOTTEN_SHARE else 0.0,
         backoffs=0.0,
         failures=0.0,
     )
@@ -155,8 +158,11 @@ class SharedPace:
         )
 
     def succeeded(self) -> None:
-        """Take note of a success; see `succeed`."""
-        self._update(lambda pace: succeed(pace, limit=self._rates.in_flight))
+        """Take note of a success; see `succeed`. Where all goes well that changes nothing, and takes no lock."""
+        step = partial(succeed, limit=self._rates.in_flight)
+        pace = self._read()
+        if step(pace) != pace:
+            self._update(step)
 
     def failed(self) -> int:
         """Return how many failures in a row this one makes."""

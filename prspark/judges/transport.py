@@ -69,10 +69,14 @@ class Transport:
         url: where to post.
         proxy: proxy URL; None takes `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` as `requests` does.
         ca_bundle: path of the certificates to trust; None takes `REQUESTS_CA_BUNDLE` as `requests` does.
+
+    Raises:
+        ValueError: the URL's host can't be one.
     """
 
     def __init__(self, url: str, *, proxy: str | None = None, ca_bundle: str | None = None) -> None:
-        self._url = url
+        # Made once: to check and encode the same address for each call takes as long as half the sending.
+        self._request = requests.Request("POST", url).prepare()
         self._session = requests.Session()
         adapter = _WatchedAdapter(pool_connections=1, pool_maxsize=MAX_CONNECTIONS)
         self._session.mount("https://", adapter)
@@ -95,10 +99,13 @@ class Transport:
         Raises:
             TransportError: no complete answer within `seconds` or `MAX_REPLY_BYTES`.
         """
-        request = requests.Request("POST", self._url, data=body, headers=dict(headers)).prepare()
+        request = self._request.copy()
+        request.headers.update(headers)
+        request.headers["Content-Length"] = str(len(body))
+        request.body = body
         with _watched(seconds) as watch:
             try:
-                answer = self._exchange(request, seconds)
+                answer = self._exchange(request)
             except TransportError as error:
                 trouble = error.trouble
             except (
@@ -120,10 +127,10 @@ class Transport:
         """Close the kept connections."""
         self._session.close()
 
-    def _exchange(self, request: requests.PreparedRequest, seconds: float) -> Answer:
+    def _exchange(self, request: requests.PreparedRequest) -> Answer:
         # The adapter, not the session: no redirect is followed with the token, no cookie kept, no .netrc.
         response = self._adapter.send(
-            request, stream=True, timeout=seconds, verify=self._verify, proxies=self._proxies
+            request, stream=True, timeout=None, verify=self._verify, proxies=self._proxies
         )
         complete = False
         try:
@@ -161,47 +168,77 @@ def _trouble(error: Exception, watch: "_Watch") -> Trouble:
     return Trouble.BROKEN
 
 
-class _Watch:
-    """One running call: when it must end, and the sockets to shut down then.
+class _Handle:
+    """A duplicate of a connection's file descriptor, by which another thread can shut the connection down.
 
-    It holds duplicates of the file descriptors: TLS takes the original away from its socket object, and a
-    number that was closed could already belong to another call.
+    TLS takes the original away from its socket object, and its number, once closed, may belong to another
+    connection. One is made a connection, not a call: each system call less is one chance less to lose the GIL.
     """
 
-    __slots__ = ("_handles", "_lock", "connected", "deadline", "expired")
+    __slots__ = ("_fd", "_lock")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._fd: int | None = os.dup(sock.fileno())
+        self._lock = threading.Lock()
+
+    def shut_down(self) -> None:
+        """End the connection: what waits on it sees its end."""
+        with self._lock:
+            if self._fd is not None:
+                _shut_down(self._fd)
+
+    def close(self) -> None:
+        """Give the duplicate back."""
+        with self._lock:
+            if self._fd is not None:
+                os.close(self._fd)
+                self._fd = None
+
+    __del__ = close
+
+
+class _Watch:
+    """One running call: when it must end, and the connections to shut down then."""
+
+    __slots__ = ("_closed", "_handles", "_lock", "connected", "deadline", "expired")
 
     def __init__(self, seconds: float) -> None:
         self.deadline = time.monotonic() + seconds
         self.expired = False
         self.connected = False
-        self._handles: list[int] = []
+        self._handles: list[_Handle] = []
+        self._closed: list[_Handle] = []
         self._lock = threading.Lock()
 
     def remaining(self) -> float:
         """Seconds left, never quite 0, which sockets take for "do not wait"."""
         return max(self.deadline - time.monotonic(), 0.001)
 
-    def hold(self, sock: socket.socket) -> None:
-        """Shut this socket down, too, when the time is over."""
-        handle = os.dup(sock.fileno())
+    def hold(self, handle: _Handle) -> None:
+        """Shut this connection down, too, when the time is over."""
         with self._lock:
             self._handles.append(handle)
             if self.expired:
-                _shut_down(handle)
+                handle.shut_down()
 
     def cut(self) -> None:
         """End the call: what waits on its sockets sees their end."""
         with self._lock:
             self.expired = True
             for handle in self._handles:
-                _shut_down(handle)
+                handle.shut_down()
+
+    def keeps(self, handle: _Handle) -> bool:
+        """Say whether a connection that is being closed is this call's own; `release` then closes its handle."""
+        if handle not in self._handles:
+            return False
+        self._closed.append(handle)
+        return True
 
     def release(self) -> None:
-        """Give the duplicates back."""
-        with self._lock:
-            for handle in self._handles:
-                os.close(handle)
-            self._handles.clear()
+        """Let go of the connections that were closed meanwhile."""
+        for handle in self._closed:
+            handle.close()
 
 
 def _shut_down(handle: int) -> None:
@@ -268,8 +305,20 @@ def _watched(seconds: float) -> Iterator[_Watch]:
         watch.release()
 
 
-def _dial(host: str, port: int | None, options: Any) -> socket.socket:
-    """Connect within the call's time: each address gets an even share of what is left."""
+class _Socket(socket.socket):
+    """A socket that is not told what it knows: libraries set the limit again before each answer."""
+
+    def settimeout(self, value: float | None) -> None:
+        if value != self.gettimeout():
+            super().settimeout(value)
+
+
+def _dial(host: str, port: int | None, options: Any) -> tuple[socket.socket, _Handle]:
+    """Connect within the call's time: each address gets an even share of what is left.
+
+    The socket then blocks: the watchdog ends it, and a limit of its own would take two more system calls each
+    time that something is sent or received.
+    """
     watch: _Watch = _current.watch
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -277,33 +326,58 @@ def _dial(host: str, port: int | None, options: Any) -> socket.socket:
         raise TransportError(Trouble.DNS) from None
     for position, (family, kind, protocol, _, address) in enumerate(addresses):
         share = min(watch.remaining(), CONNECT_SECONDS) / (len(addresses) - position)
-        sock = socket.socket(family, kind, protocol)
+        sock = _Socket(family, kind, protocol)
         try:
             for option in options or ():
                 sock.setsockopt(*option)
             sock.settimeout(share)
             sock.connect(address)
-            sock.settimeout(watch.remaining())
-            watch.hold(sock)
+            sock.settimeout(None)
+            handle = _Handle(sock)
         except OSError:
             sock.close()
         else:
-            return sock
+            watch.hold(handle)
+            return sock, handle
     raise TransportError(Trouble.CONNECT)
 
 
 class _WatchedConnection(HTTPConnection):
-    """A connection that can be cut while it connects, sends or receives."""
+    """A connection that can be cut while it connects, sends or receives, and sends a request in one piece."""
+
+    _pieces: list[bytes] | None = None
+    _handle: _Handle | None = None
 
     def _new_conn(self) -> socket.socket:
-        return _dial(self.host, self.port, self.socket_options)
+        sock, self._handle = _dial(self.host, self.port, self.socket_options)
+        return sock
+
+    def close(self) -> None:
+        super().close()
+        # an answer without a length is read to its end after the connection is closed, and may have to be cut
+        watch: _Watch | None = getattr(_current, "watch", None)
+        if self._handle is not None and not (watch and watch.keeps(self._handle)):
+            self._handle.close()
 
     def request(self, *args: Any, **kwargs: Any) -> None:
         watch: _Watch = _current.watch
-        if self.sock is not None:
-            watch.hold(self.sock)
+        if self._handle is not None:
+            watch.hold(self._handle)
         watch.connected = True
-        super().request(*args, **kwargs)
+        self._pieces = []
+        try:
+            super().request(*args, **kwargs)
+            request = b"".join(self._pieces)
+        finally:
+            self._pieces = None
+        super().send(request)
+
+    def send(self, data: Any) -> None:
+        """Keep the pieces of a request (headers, then body) until it is whole: one packet instead of two."""
+        if self._pieces is None:
+            super().send(data)
+        else:
+            self._pieces.append(data)
 
 
 class _WatchedTlsConnection(_WatchedConnection, HTTPSConnection):
@@ -322,7 +396,14 @@ _POOLS = {"http": _WatchedPool, "https": _WatchedTlsPool}
 
 
 class _WatchedAdapter(HTTPAdapter):
-    """The adapter of `requests` over connections that can be cut."""
+    """The adapter of `requests` over connections to one host that can be cut."""
+
+    pool: Any = None
+
+    def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
+        if self.pool is None:
+            self.pool = super().get_connection_with_tls_context(*args, **kwargs)
+        return self.pool
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)

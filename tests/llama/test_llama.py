@@ -51,15 +51,9 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def config(server: LlamaServer) -> dict[str, Any]:
-    """So small a model sometimes says 9 where 1 is the most; asked again it must be able to say something else."""
-    judge = {
-        "kind": "chat",
-        "base_url": server.url,
-        "model": "smollm2",
-        "max_tokens": 160,
-        "temperature": 0.8,
-    }
-    limits = {"executor_concurrency": 2, "max_attempts": 60}
+    """What a user would write for a slow server; so small a model has no need of long replies."""
+    judge = {"kind": "chat", "base_url": server.url, "model": "smollm2", "max_tokens": 160}
+    limits = {"executor_concurrency": 2}
     return {"judge": judge, "limits": limits, "metric": {"timeout_seconds": 300}}
 
 
@@ -74,18 +68,16 @@ def run(answers: DataFrame, server: LlamaServer, journal: str) -> Run:
     return Run(scored.collect(), read_journal(journal), read, cached)
 
 
-def test_every_reply_of_a_real_model_is_read_and_no_score_leaves_the_range(run: Run) -> None:
+def test_every_verdict_of_a_real_model_is_readable_and_every_group_is_scored(run: Run) -> None:
     found = [row[f"{SCORE}_details"] for row in run.rows]
     variants = [each for each in found if each.role == "variant"]
 
     assert len(found) == 10
     assert len(variants) == 8
-    # a model of this size may insist on a 9 where 1 is the most: that is refused, and nothing else is
-    assert {each.unscored_reason for each in found} <= {None, "score_out_of_range"}
-    judged = [each.correctness for each in found] + [each.robustness for each in variants]
-    assert all(score is None or 0 <= score <= 1 for score in judged)
-    assert all(each.correctness is None or each.correctness_reason for each in found)
-    assert all((row[SCORE] is None) == (row[f"{SCORE}_details"].status == "unscored") for row in run.rows)
+    assert {each.unscored_reason for each in found} == {None}
+    assert all(0 <= each.correctness <= 1 and each.correctness_reason for each in found)
+    assert all(0 <= each.robustness <= 1 and each.robustness_reason for each in variants)
+    assert all(0 <= row[SCORE] <= 1 for row in run.rows)
 
 
 def test_each_verdict_is_journalled_once_with_what_it_cost(run: Run) -> None:
@@ -95,7 +87,8 @@ def test_each_verdict_is_journalled_once_with_what_it_cost(run: Run) -> None:
     print(f"\n{readable} of {CALLS} verdicts readable, {sends} sends, {seconds / sends:.1f} s a send")  # noqa: T201
 
     assert len(run.entries) == len({entry.key for entry in run.entries}) == CALLS
-    assert readable > CALLS / 2
+    assert readable == CALLS
+    assert sends <= 2 * CALLS  # a score beyond the range is asked again once, with the scores listed
     assert all(entry.prompt_tokens > 500 and entry.completion_tokens > 5 for entry in run.entries)
     assert all(entry.latency_seconds > 0 for entry in run.entries)
 

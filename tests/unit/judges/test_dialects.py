@@ -8,13 +8,10 @@ import pytest
 from prspark.judges import dialects
 from prspark.judges.config import JudgeConfig
 from prspark.judges.dialects import DIALECTS, Ask, JudgeConfigError, MalformedReplyError, Shape
+from prspark.judges.prompts import response_schema
 
-SCHEMA: dict[str, object] = {"type": "object"}
-ASK = Ask(
-    "correctness",
-    [{"role": "system", "content": "judge"}, {"role": "user", "content": "data"}],
-    SCHEMA,
-)
+SCHEMA = response_schema()
+ASK = Ask("correctness", [{"role": "system", "content": "judge"}, {"role": "user", "content": "data"}])
 MINE = {"token_env": "MINE"}
 JWT = "eyJhbGciOi.eyJzdWIi.c2ln"
 

@@ -7,6 +7,11 @@ from typing import Any
 
 import pytest
 
+from prspark.judges.config import JudgeConfig
+from prspark.judges.dialects import JudgeConfigError
+from prspark.judges.endpoint import EndpointJudge
+from prspark.judges.limits import OpenGate
+from prspark.judges.prompts import LEVELS
 from prspark.judges.protocol import Judge, RobustnessRequest
 from prspark.metric.reasons import UnscoredReason
 from tests.support.endpoint_judges import PAIR, Bench, verdict_text
@@ -55,7 +60,7 @@ def test_gate_is_told_the_tokens_of_each_send_and_learns_from_usage() -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    [said("no verdict here"), said('{"score": 9}'), said(None), said(""), said("<think>and so on")],
+    [said("no verdict here"), said(None), said(""), said("<think>and so on")],
 )
 def test_reply_without_a_verdict_is_asked_again_at_once_with_the_same_request(reply: Any) -> None:
     with Bench(reply, verdict(0.25)) as bench:
@@ -96,6 +101,30 @@ def test_reply_whose_tokens_all_went_into_thought_gets_more_room() -> None:
     with Bench(said(None, finish="length"), verdict(1)) as bench:
         assert bench.ask().score == 1
     assert bench.bodies[1]["max_tokens"] == 1024
+
+
+def test_endpoint_that_goes_beyond_the_range_gets_a_list_of_the_scores_and_keeps_it() -> None:
+    with Bench(said('{"reasoning": "r", "score": 9}'), verdict(0.25)) as bench:
+        found = bench.ask()
+        bench.ask()
+    assert (found.score, found.attempts) == (0.25, 2)
+    scores = [
+        each["response_format"]["json_schema"]["schema"]["properties"]["score"] for each in bench.bodies
+    ]
+    assert scores[0] == {"type": "number", "minimum": 0, "maximum": 1}
+    assert scores[1] == scores[2] == {"type": "number", "enum": LEVELS}
+    assert bench.bodies[0]["messages"] == bench.bodies[1]["messages"]
+    assert bench.pauses == []
+
+
+def test_endpoint_that_does_not_keep_to_the_list_either_is_asked_for_the_range_next_time() -> None:
+    with Bench(said('{"reasoning": "r", "score": 9}'), attempts=2) as bench:
+        assert bench.ask().unscored_reason is UnscoredReason.SCORE_OUT_OF_RANGE
+        bench.ask()
+    scores = [
+        each["response_format"]["json_schema"]["schema"]["properties"]["score"] for each in bench.bodies
+    ]
+    assert ["enum" in score for score in scores] == [False, True, False, True]
 
 
 def test_endpoint_that_ignores_the_response_format_is_read_all_the_same() -> None:
@@ -252,3 +281,9 @@ def test_many_threads_share_one_judge_and_its_connections() -> None:
     with Bench(step) as bench, ThreadPoolExecutor(16) as pool:
         scores = [each.score for each in pool.map(lambda _: bench.ask(), range(16))]
     assert scores == [1] * 16
+
+
+def test_host_that_can_not_be_one_is_an_error_that_names_the_setting() -> None:
+    config = JudgeConfig(kind="chat", base_url="http://*.h/v1", model="m")
+    with pytest.raises(JudgeConfigError, match=r"^judge\.base_url is no address"):
+        EndpointJudge(config, timeout_seconds=1, max_attempts=1, gate=OpenGate(), environ={})

@@ -275,7 +275,7 @@ def test_deadline_ends_a_wait_behind_a_thread_that_has_all_the_time(tmp_path: Pa
     with ThreadPoolExecutor(1) as pool:
         with gate.call():
             patient = pool.submit(wait)
-            while not gate._calls._queue.locked():
+            while not gate._calls._line._somebody_is_first:
                 pass
             with deadline(0.1), pytest.raises(GroupTimeoutError), gate.call():
                 pass

@@ -118,9 +118,8 @@ def test_same_request_is_the_same_bytes_and_another_request_has_another_delimite
     assert other[1]["content"].split("\n")[0] != PROMPTS.correctness(ASKED)[1]["content"].split("\n")[0]
 
 
-@pytest.mark.parametrize("kind", ["correctness", "robustness"])
-def test_schema_asks_for_reasoning_first_and_a_score_from_0_to_1(kind):
-    schema = response_schema(kind)
+def test_schema_asks_for_reasoning_first_and_a_score_from_0_to_1():
+    schema = response_schema()
     assert schema == {
         "type": "object",
         "properties": {
@@ -131,6 +130,14 @@ def test_schema_asks_for_reasoning_first_and_a_score_from_0_to_1(kind):
         "additionalProperties": False,
     }
     assert list(schema["properties"]) == ["reasoning", "score"]
+
+
+def test_schema_with_levels_lists_21_scores_from_0_to_1_the_anchored_ones_among_them():
+    levels = response_schema(levels=True)["properties"]["score"]["enum"]
+    assert len(set(levels)) == 21
+    assert (min(levels), max(levels)) == (0, 1)
+    assert {0, 0.25, 0.5, 0.75, 1} < set(levels)
+    assert json.dumps(levels[:4]) == "[0, 0.05, 0.1, 0.15]"
 
 
 def test_template_replaces_the_instructions_and_keeps_data_and_verdict():

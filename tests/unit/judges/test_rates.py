@@ -1,11 +1,14 @@
 """The arithmetic of pace: spaced sends, cool-down and adaptation, on a clock of the test's own."""
 
 import random
+import threading
 from bisect import bisect_right
+from pathlib import Path
 
 import pytest
 
-from prspark.judges.rates import Pace, Rates, seconds_each, send, succeed, throttle
+from prspark.judges.permits import LockFile
+from prspark.judges.rates import Pace, Rates, SharedPace, seconds_each, send, succeed, throttle
 
 START = 1000.0
 
@@ -129,6 +132,19 @@ def test_one_429_among_many_successes_costs_little() -> None:
     for _ in range(200):
         pace = succeed(pace, limit=40)
     assert 38 < throttle(pace, now=START, sent_at=START, retry_after=1.0, luck=0.0).allowed < 40
+
+
+def test_where_all_goes_well_a_success_changes_nothing_and_takes_no_lock(tmp_path: Path) -> None:
+    pace = SharedPace(tmp_path / "pace", Rates(in_flight=4))
+    for _ in range(200):
+        pace.succeeded()
+    before = (tmp_path / "pace").read_bytes()
+    with LockFile(tmp_path / "pace").held():
+        success = threading.Thread(target=pace.succeeded, daemon=True)
+        success.start()
+        success.join(timeout=10)
+        assert not success.is_alive()
+    assert (tmp_path / "pace").read_bytes() == before
 
 
 def test_as_many_successes_as_are_allowed_allow_one_more_up_to_the_limit() -> None:
