@@ -13,11 +13,10 @@ import pyarrow as pa
 
 from prspark.engine import asks
 from prspark.engine.groups import Group, read_groups
-from prspark.engine.journal import JournalWriter, known_verdicts, read_stop, write_stop
-from prspark.engine.judging import Task, WorkerSettings, journalled, worker_judge
+from prspark.engine.judging import Task, WorkerSettings, paid_calls, worker_judge
 from prspark.engine.overlap import Overlap, Request
 from prspark.judges.cost import estimate_tokens
-from prspark.judges.protocol import CorrectnessRequest, JudgeRefusedError, RobustnessRequest, Verdict
+from prspark.judges.protocol import CorrectnessRequest, RobustnessRequest, Verdict
 from prspark.judges.swap import swapped
 from prspark.metric.conversation import Turn
 
@@ -145,34 +144,15 @@ def _ask_free(
 def _ask_paid(
     asked: Iterable[tuple[str, Request]], settings: WorkerSettings, task: Task
 ) -> Iterator[tuple[str, Verdict]]:
-    if reason := read_stop(settings.journal, settings.run):
-        raise JudgeRefusedError(reason)
-    judge, gate = worker_judge(settings)
-    stem = f"{settings.run}-{task.stage}-{task.partition}-"
-    earlier = known_verdicts(settings.journal, stem)
-    writer = JournalWriter(settings.journal, f"{stem}{task.attempt}")
-    limits, lanes = settings.config.limits, settings.config.metric.sub_call_concurrency_limit
-    overlap: Overlap[None] = Overlap(
-        journalled(judge, writer, settings.identity),
-        gate,
-        groups=limits.max_concurrency,
-        calls_per_group=lanes,
-        group_timeout_seconds=limits.group_timeout_seconds,
-    )
-    try:
-        for some in _some(asked, lanes * _ROUNDS_A_GROUP):
+    some_at_once = settings.config.metric.sub_call_concurrency_limit * _ROUNDS_A_GROUP
+    with paid_calls(settings, task) as (calls, earlier):
+        for some in _some(asked, some_at_once):
             known = {key: earlier[key] for key in some if key in earlier}
             yield from known.items()
             if missing := {key: request for key, request in some.items() if key not in known}:
-                overlap.submit(None, missing)
-            yield from _answered(overlap, wait=False)
-        yield from _answered(overlap, wait=True)
-    except JudgeRefusedError as error:
-        write_stop(settings.journal, settings.run, str(error))
-        raise
-    finally:
-        overlap.close()
-        writer.close()
+                calls.submit(None, missing)
+            yield from _answered(calls, wait=False)
+        yield from _answered(calls, wait=True)
 
 
 def _some(asked: Iterable[tuple[str, Request]], count: int) -> Iterator[dict[str, Request]]:

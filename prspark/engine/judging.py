@@ -3,6 +3,7 @@
 Everything here runs without Spark: Arrow batches in, Arrow batches out.
 """
 
+import contextlib
 import functools
 import itertools
 from collections import Counter
@@ -131,30 +132,32 @@ def _replayed_rows(groups: Iterable[Group], settings: WorkerSettings) -> Iterato
         yield from _finish(work, settings, {key: group.unit.known.get(key, missing) for key in requests})
 
 
-def _paid_rows(groups: Iterable[Group], settings: WorkerSettings, task: Task) -> Iterator[ResultRow]:
+@contextlib.contextmanager
+def paid_calls(settings: WorkerSettings, task: Task) -> Iterator[tuple[Overlap[Any], dict[str, Verdict]]]:
+    """Open what a task needs to make paid calls, and end it with the calls in flight, however the task ends.
+
+    Gives the calls and what earlier attempts of this task have paid for, by key.
+
+    Raises:
+        JudgeRefusedError: no call can succeed; all tasks of the run are told.
+        OSError: the journal can't be written.
+    """
     if reason := read_stop(settings.journal, settings.run):
         raise JudgeRefusedError(reason)
     judge, gate = worker_judge(settings)
-    earlier = known_verdicts(settings.journal, f"{settings.run}-{task.stage}-{task.partition}-")
-    writer = JournalWriter(settings.journal, f"{settings.run}-{task.stage}-{task.partition}-{task.attempt}")
+    stem = f"{settings.run}-{task.stage}-{task.partition}-"
+    earlier = known_verdicts(settings.journal, stem)
+    writer = JournalWriter(settings.journal, f"{stem}{task.attempt}")
     limits = settings.config.limits
-    overlap: Overlap[tuple[Work, dict[str, Verdict]]] = Overlap(
-        AskOnce(journalled(judge, writer, settings.identity)),
+    overlap: Overlap[Any] = Overlap(
+        AskOnce(_journalled(judge, writer, settings.identity)),
         gate,
         groups=limits.max_concurrency,
         calls_per_group=settings.config.metric.sub_call_concurrency_limit,
         group_timeout_seconds=limits.group_timeout_seconds,
     )
     try:
-        for group in groups:
-            work = asks.start(group, settings.rules)
-            known, missing = _look_up(work, settings.identity, earlier)
-            if missing:
-                overlap.submit((work, known), missing)
-            else:
-                yield from _finish(work, settings, known)
-            yield from _finished(overlap, settings, wait=False)
-        yield from _finished(overlap, settings, wait=True)
+        yield overlap, earlier
     except JudgeRefusedError as error:
         write_stop(settings.journal, settings.run, str(error))
         raise
@@ -163,8 +166,21 @@ def _paid_rows(groups: Iterable[Group], settings: WorkerSettings, task: Task) ->
         writer.close()
 
 
+def _paid_rows(groups: Iterable[Group], settings: WorkerSettings, task: Task) -> Iterator[ResultRow]:
+    with paid_calls(settings, task) as (calls, earlier):
+        for group in groups:
+            work = asks.start(group, settings.rules)
+            known, missing = _look_up(work, settings.identity, earlier)
+            if missing:
+                calls.submit((work, known), missing)
+            else:
+                yield from _finish(work, settings, known)
+            yield from _finished(calls, settings, wait=False)
+        yield from _finished(calls, settings, wait=True)
+
+
 def _finished(
-    overlap: "Overlap[tuple[Work, dict[str, Verdict]]]", settings: WorkerSettings, *, wait: bool
+    overlap: Overlap[tuple[Work, dict[str, Verdict]]], settings: WorkerSettings, *, wait: bool
 ) -> Iterator[ResultRow]:
     for (work, known), verdicts in overlap.done(wait=wait):
         yield from _finish(work, settings, known | verdicts)
@@ -186,7 +202,7 @@ def _look_up(
     return known, missing
 
 
-def journalled(judge: Judge, writer: JournalWriter, identity: str) -> Callable[[str, Request], Verdict]:
+def _journalled(judge: Judge, writer: JournalWriter, identity: str) -> Callable[[str, Request], Verdict]:
     """Return a call of the judge whose verdict is in the journal before it is returned."""
 
     def ask(key: str, request: Request) -> Verdict:

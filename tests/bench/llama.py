@@ -30,7 +30,13 @@ Request = CorrectnessRequest | RobustnessRequest
 def judged(spark: SparkSession, server: LlamaServer, groups: int) -> list[tuple[str, Any]]:
     """Judge the groups of the sample whose texts are shortest; returns the figures."""
     limits = {"executor_concurrency": 2}
-    judge = {"kind": "chat", "base_url": server.url, "model": "smollm2", "max_tokens": 160}
+    judge = {
+        "kind": "chat",
+        "base_url": server.url,
+        "model": "smollm2",
+        "max_tokens": 160,
+        "temperature": 0.4,
+    }
     config = {
         "judge": judge,
         "limits": limits,

@@ -51,8 +51,14 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def config(server: LlamaServer) -> dict[str, Any]:
-    """What a user would write for a slow server; so small a model has no need of long replies."""
-    judge = {"kind": "chat", "base_url": server.url, "model": "smollm2", "max_tokens": 160}
+    """What a user would write for a slow server; at temperature 0 so small a model may repeat itself for ever."""
+    judge = {
+        "kind": "chat",
+        "base_url": server.url,
+        "model": "smollm2",
+        "max_tokens": 160,
+        "temperature": 0.4,
+    }
     limits = {"executor_concurrency": 2}
     return {"judge": judge, "limits": limits, "metric": {"timeout_seconds": 300}}
 

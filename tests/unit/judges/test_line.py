@@ -1,0 +1,87 @@
+"""Threads of one process stand in line for permits: one goes for the next one, the others are handed theirs."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from prspark.judges.line import SHARED_TURN, GroupTimeoutError, Line
+
+PATIENCE = 60  # seconds; only a broken line waits so long
+
+
+@pytest.fixture
+def line() -> Line[str]:
+    return Line()
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8) as pool:
+        yield pool
+
+
+def stand(
+    line: Line[str], threads: ThreadPoolExecutor, count: int, deadline: float | None = None
+) -> list["Future[str | None]"]:
+    """Let so many threads enter, one after the other; gives what they will be told."""
+    told = []
+    for _ in range(count):
+        before = len(line._behind)
+        told.append(threads.submit(line.enter, deadline))
+        while len(line._behind) == before:
+            pass
+    return told
+
+
+def test_who_comes_first_goes_at_once_and_is_not_handed_anything(line: Line[str]) -> None:
+    assert line.enter(None) is None
+    assert not line.hand_on("permit")  # nobody stands behind
+
+
+def test_those_behind_are_handed_theirs_in_the_order_they_came(
+    line: Line[str], threads: ThreadPoolExecutor
+) -> None:
+    line.enter(None)
+    one, two = stand(line, threads, 2)
+    assert line.hand_on("a")
+    assert one.result(PATIENCE) == "a"
+    assert line.hand_on("b")
+    assert two.result(PATIENCE) == "b"
+
+
+def test_every_fourth_goes_to_all_processes(line: Line[str], threads: ThreadPoolExecutor) -> None:
+    line.enter(None)
+    told = stand(line, threads, 6)
+    handed = [line.hand_on(str(n)) for n in range(8)]
+    assert SHARED_TURN == 4
+    assert handed == [True, True, True, False, True, True, True, False]
+    assert [each.result(PATIENCE) for each in told] == ["0", "1", "2", "4", "5", "6"]
+
+
+def test_the_next_one_is_first_when_the_first_leaves(line: Line[str], threads: ThreadPoolExecutor) -> None:
+    line.enter(None)
+    (next_one,) = stand(line, threads, 1)
+    line.leave()
+    assert next_one.result(PATIENCE) is None
+    line.leave()
+    assert line.enter(None) is None  # the line was empty
+
+
+def test_who_runs_out_of_time_leaves_the_line_and_the_others_keep_their_places(
+    line: Line[str], threads: ThreadPoolExecutor
+) -> None:
+    line.enter(None)
+    (late,) = stand(line, threads, 1, time.monotonic() + 0.2)
+    (patient,) = stand(line, threads, 1)
+    with pytest.raises(GroupTimeoutError, match="limits"):
+        late.result(PATIENCE)
+    assert line.hand_on("permit")
+    assert patient.result(PATIENCE) == "permit"
+
+
+def test_deadline_in_the_past_does_not_enter(line: Line[str]) -> None:
+    with pytest.raises(GroupTimeoutError):
+        line.enter(time.monotonic() - 1)
+    assert line.enter(None) is None
