@@ -37,7 +37,7 @@ def outside():
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("PYTHON", "SPARK", "PYSPARK"))
+        if name == "SPARK_SUBMIT_OPTS" or not name.startswith(("PYTHON", "SPARK", "PYSPARK"))
     }
     # -P and a folder of its own: the checkout is not found by chance
     return {**kept, "PYSPARK_PYTHON": sys.executable, "PYTHONSAFEPATH": "1"}

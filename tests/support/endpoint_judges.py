@@ -1,6 +1,7 @@
 """Judges behind the scripted server, whose pauses are recorded and not slept."""
 
 import json
+import ssl
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Self
@@ -58,9 +59,10 @@ class Bench:
         max_failures: int = 0,
         environ: dict[str, str] | None = None,
         sleep: Callable[[float], None] | None = None,
+        tls: ssl.SSLContext | None = None,
         **settings: Any,
     ) -> None:
-        self.server = ScriptedServer(*script)
+        self.server = ScriptedServer(*script, tls=tls)
         self.gate = RecordingGate()
         self.pauses: list[float] = []
         self.judge = EndpointJudge(

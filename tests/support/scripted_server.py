@@ -6,6 +6,7 @@ and answers on it.
 
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable
@@ -125,10 +126,11 @@ def dribble(data: bytes, *, every: float = 0.05, at_once: int = 0) -> Step:
 
 
 class ScriptedServer:
-    """`with ScriptedServer(step, step) as server:` serves the script at `server.url`."""
+    """`with ScriptedServer(step, step) as server:` serves the script at `server.url`, over TLS if it may."""
 
-    def __init__(self, *script: Step) -> None:
+    def __init__(self, *script: Step, tls: ssl.SSLContext | None = None) -> None:
         self._script = script
+        self._tls = tls
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -144,7 +146,7 @@ class ScriptedServer:
     @property
     def url(self) -> str:
         """Return the address with the path that OpenAI-compatible servers have."""
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}/v1"
 
     def __enter__(self) -> Self:
         self._accepting = threading.Thread(target=self._accept)
@@ -178,6 +180,16 @@ class ScriptedServer:
             thread.start()
 
     def _serve(self, sock: socket.socket) -> None:
+        if self._tls is not None:
+            with self._lock:
+                self._open.discard(sock)
+            try:
+                sock = self._tls.wrap_socket(sock, server_side=True)
+            except OSError:  # the client does not trust the certificate
+                sock.close()
+                return
+            with self._lock:
+                self._open.add(sock)
         connection = Connection(sock, self._stopping)
         with sock, suppress(OSError), sock.makefile("rb") as stream:  # the client may leave at any time
             while connection.open and (request := _read_request(stream)):
