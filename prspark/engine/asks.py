@@ -7,11 +7,11 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from prspark.engine.groups import Group
-from prspark.judges.protocol import CorrectnessRequest, RobustnessRequest, Verdict
+from prspark.judges.protocol import CorrectnessRequest, Judge, RobustnessRequest, Verdict
 from prspark.metric.group import Answer, Classified, Role, classify
 from prspark.metric.reasons import UnscoredReason
 from prspark.metric.score import GroupScore, Status, score_group, unscorable
@@ -48,6 +48,8 @@ class Work:
     classified: Classified
     correctness: list[CorrectnessRequest | Verdict | None]
     robustness: list[RobustnessRequest | Verdict | None]
+    keys: dict[CorrectnessRequest | RobustnessRequest, str] = field(default_factory=dict)
+    """The journal keys of the requests, once `keyed_requests` has made them."""
 
 
 def start(group: Group, rules: AskRules) -> Work:
@@ -108,20 +110,30 @@ def _robustness(base: Answer, variant: Answer, rules: AskRules) -> RobustnessReq
     return RobustnessRequest(base.query or "", base.answer, variant.query or "", variant.answer)
 
 
+def kind_of(request: CorrectnessRequest | RobustnessRequest) -> str:
+    """Which of the two questions a request asks: `CORRECTNESS` or `ROBUSTNESS`."""
+    return CORRECTNESS if isinstance(request, CorrectnessRequest) else ROBUSTNESS
+
+
+def ask(judge: Judge, request: CorrectnessRequest | RobustnessRequest) -> Verdict:
+    """Ask a judge the question that the request is."""
+    if isinstance(request, CorrectnessRequest):
+        return judge.correctness(request)
+    return judge.robustness(request)
+
+
 def request_key(identity: str, request: CorrectnessRequest | RobustnessRequest) -> str:
     """The journal key of a request: SHA-256 (hex) of its kind, the judge's identity and all judged texts."""
-    kind = CORRECTNESS if isinstance(request, CorrectnessRequest) else ROBUSTNESS
-    return hashlib.sha256(json.dumps([kind, identity, *request]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([kind_of(request), identity, *request]).encode()).hexdigest()
 
 
 def keyed_requests(work: Work, identity: str) -> dict[str, CorrectnessRequest | RobustnessRequest]:
     """The requests of a group by journal key, each once, in the order of its rows."""
     slots = [slot for pair in zip(work.correctness, work.robustness, strict=True) for slot in pair]
-    return {
-        request_key(identity, slot): slot
-        for slot in slots
-        if isinstance(slot, (CorrectnessRequest, RobustnessRequest))
-    }
+    for slot in slots:
+        if isinstance(slot, (CorrectnessRequest, RobustnessRequest)) and slot not in work.keys:
+            work.keys[slot] = request_key(identity, slot)
+    return {key: request for request, key in work.keys.items()}
 
 
 def score(work: Work, rules: AskRules) -> GroupScore | None:

@@ -135,10 +135,7 @@ def _ask_free(
 ) -> Iterator[tuple[str, Verdict]]:
     judge, _ = worker_judge(settings)
     for key, request in asked:
-        if isinstance(request, CorrectnessRequest):
-            yield key, judge.correctness(request)
-        else:
-            yield key, judge.robustness(request)
+        yield key, asks.ask(judge, request)
 
 
 def _ask_paid(

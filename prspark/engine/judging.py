@@ -5,6 +5,7 @@ Everything here runs without Spark: Arrow batches in, Arrow batches out.
 
 import contextlib
 import functools
+import gc
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -76,8 +77,18 @@ def _gate(run: str, limits: Any, executors: int) -> Gate:
 _JUDGES: dict[str, Judge] = {}
 
 
+@functools.cache
+def _settle() -> None:
+    """Take what is imported out of the garbage collector's sight.
+
+    PySpark collects after each task, and a worker's next task waits for that.
+    """
+    gc.freeze()
+
+
 def worker_judge(settings: WorkerSettings) -> tuple[Judge, Gate]:
     """Return this process's judge and its executor's gate; both are made once a run."""
+    _settle()
     config = settings.config
     gate = _gate(settings.run, config.limits, settings.executors)
     if settings.run not in _JUDGES:
@@ -206,12 +217,9 @@ def _journalled(judge: Judge, writer: JournalWriter, identity: str) -> Callable[
     """Return a call of the judge whose verdict is in the journal before it is returned."""
 
     def ask(key: str, request: Request) -> Verdict:
-        if isinstance(request, CorrectnessRequest):
-            kind, verdict = asks.CORRECTNESS, judge.correctness(request)
-        else:
-            kind, verdict = asks.ROBUSTNESS, judge.robustness(request)
+        verdict = asks.ask(judge, request)
         if verdict.attempts:  # what was never sent is not paid for
-            writer.write(Entry.of(key, kind, identity, verdict))
+            writer.write(Entry.of(key, asks.kind_of(request), identity, verdict))
         return verdict
 
     return ask
@@ -222,7 +230,7 @@ def _finish(work: Work, settings: WorkerSettings, verdicts: dict[str, Verdict]) 
     for slots in (work.correctness, work.robustness):
         for row, slot in enumerate(slots):
             if isinstance(slot, (CorrectnessRequest, RobustnessRequest)):
-                slots[row] = verdicts.get(asks.request_key(settings.identity, slot))
+                slots[row] = verdicts.get(work.keys[slot])
     return result_rows(work, asks.score(work, settings.rules))
 
 
@@ -271,8 +279,7 @@ def _ask_rows(
         for key, request in asks.keyed_requests(work, settings.identity).items():
             if key not in seen:
                 seen.add(key)
-                kind = asks.CORRECTNESS if isinstance(request, CorrectnessRequest) else asks.ROBUSTNESS
-                yield (*group.unit.key, kind, key, estimate_tokens(request), 1)
+                yield (*group.unit.key, asks.kind_of(request), key, estimate_tokens(request), 1)
 
 
 def _count_facts(work: Work, facts: Counter[str]) -> None:

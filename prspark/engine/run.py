@@ -77,16 +77,19 @@ class Run:
         self.sizes = stream.measure(self.prepared, stream.FREE_CUT if self.free else stream.PAID_CUT)
         if self.sizes.hot is not None:
             self._hold(self.sizes.hot)
+        self._count_tasks()
+        self.rows, self.baselines = stream.with_parts(
+            self.prepared, self.sizes, numeric_ids=self._numeric_ids, hold=self._hold
+        )
+        return self.sizes
+
+    def _count_tasks(self) -> None:
         self.slots = stream.task_slots(self.df.sparkSession)
         # a Python task costs Spark a fifth of a second, so only calls, which take longer, are spread thinly
         self.passes = stream.partitions(self.sizes, self.slots, rows_a_task=50_000, rows_at_least=2_000)
         self.tasks = self.passes
         if not self.free:
             self.tasks = stream.partitions(self.sizes, self.slots, rows_a_task=20_000, rows_at_least=100)
-        self.rows, self.baselines = stream.with_parts(
-            self.prepared, self.sizes, numeric_ids=self._numeric_ids, hold=self._hold
-        )
-        return self.sizes
 
     def look_ahead(self) -> DataFrame:
         """List what judging would ask, without asking: rows of `judging.ASKS`, held in Spark."""

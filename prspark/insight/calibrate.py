@@ -71,8 +71,7 @@ class LabelledRun(Run):
         self.labels = self._hold(self.labels)
         self.counts = human.count_labels(self.labels, self.df, self.label, self.config.columns)
         self.sizes = stream.measure(self.prepared, _WHOLE)
-        self.slots = stream.task_slots(self.df.sparkSession)
-        self.tasks = stream.partitions(self.sizes, self.slots, rows_a_task=20_000, rows_at_least=100)
+        self._count_tasks()
         self.rows, self.baselines = self.prepared.withColumn("part", F.lit(stream.WHOLE)), None
         return self.sizes
 
@@ -84,7 +83,7 @@ class LabelledRun(Run):
             yield from list_items(batches, settings, extent)
 
         with self._batch_size():
-            items = stream.judging_stream(self.rows, None, self.tasks).mapInArrow(list_, ddl(ITEMS))
+            items = stream.judging_stream(self.rows, None, self.passes).mapInArrow(list_, ddl(ITEMS))
         keys = self.labels.where("labelled").select("row_high", "row_low", "labelled").distinct()
         wanted = (F.col("measure") != CORRECTNESS) | F.col("labelled")
         items = items.join(keys, ["row_high", "row_low"], "left").where(wanted)

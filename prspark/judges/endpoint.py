@@ -164,11 +164,10 @@ class EndpointJudge:
         call = self._call(kind, messages)
         last: Failure | None = None
         while True:
-            seconds = self._seconds_left()
-            if seconds <= 0:
+            if self._time_is_over():
                 return self._out_of_time(call, last)
             try:
-                found = self._send(call, seconds=seconds)
+                found = self._send(call, seconds=self._timeout)
             except TimeoutError:  # the group's time ended while the call waited for its turn
                 return self._out_of_time(call, last)
             if isinstance(found, Verdict):
@@ -183,10 +182,11 @@ class EndpointJudge:
             if not self._paused(call, found):
                 return self._out_of_time(call, last)
 
-    def _seconds_left(self) -> float:
-        """Return how long the next send may take: its own limit, or what is left of the group's."""
+    @staticmethod
+    def _time_is_over() -> bool:
+        """Say whether the group's time is."""
         deadline = call_deadline.get()
-        return self._timeout if deadline is None else min(self._timeout, deadline - time.monotonic())
+        return deadline is not None and time.monotonic() >= deadline
 
     def _paused(self, call: Call, failure: Failure) -> bool:
         """Wait before the next send; False, at once, if the group's time ends before."""
@@ -202,27 +202,33 @@ class EndpointJudge:
     def _send(self, call: Call, *, seconds: float) -> Verdict | Failure:
         """Send once and read what comes back.
 
+        Waiting for a turn is not part of the HTTP call, whose limit is `seconds`, but of the group's time.
+
         Raises:
             TimeoutError: the group's time ended before the gate let the call through.
             JudgeRefusedError: no call can succeed.
         """
         headers = self._headers()
         body = json.dumps(self._dialect.body(call.ask, call.shape, self._config)).encode()
-        with self._gate.call(tokens=self._estimate(call)):
-            # Waiting for a turn is not part of the HTTP call, but of the group's time.
-            seconds = min(seconds, self._seconds_left())
-            if seconds <= 0:
+        exchange = self._transport.exchange(
+            body, headers=headers, seconds=seconds, no_later_than=call_deadline.get()
+        )
+        with self._gate.call(tokens=self._estimate(call), start=exchange.start):
+            if exchange.started is None:
                 raise TimeoutError
             call.attempts += 1
-            started = time.monotonic()
             try:
-                answer = self._transport.post(body, headers=headers, seconds=seconds)
+                answer = exchange.finish()
             except TransportError as error:
-                return self._unanswered(error.trouble, shortened=seconds < self._timeout)
+                return self._unanswered(error.trouble)
             finally:
-                call.latency += time.monotonic() - started
-            # Before the turn is given back: a 429 must hold back whoever takes it.
-            return self._read(call, answer)
+                call.latency += time.monotonic() - exchange.started
+            payload = _parsed(answer.body)
+            status = _status_of(answer.status, payload)
+            if status != 200:
+                # Before the turn is given back: a 429 must hold back whoever takes it.
+                return self._refusal(call, answer, status=status, complaint=read_complaint(payload))
+        return self._read(call, payload)
 
     def _headers(self) -> dict[str, str]:
         config, environ = self._config, self._environ
@@ -241,19 +247,16 @@ class EndpointJudge:
     def _estimate(self, call: Call) -> int:
         return int(call.characters * self._tokens_per_character + self._tokens_per_reply) + 1
 
-    def _unanswered(self, trouble: Trouble, *, shortened: bool) -> Failure:
+    def _unanswered(self, trouble: Trouble) -> Failure:
         reason = TROUBLES.get(trouble, UnscoredReason.CONNECTION_FAILED)
-        if trouble is Trouble.TIMEOUT and shortened and self._seconds_left() <= 0:
+        if trouble is Trouble.TIMEOUT and self._time_is_over():
             reason = UnscoredReason.GROUP_TIMEOUT
         lost = reason in (UnscoredReason.REPLY_TOO_LARGE, UnscoredReason.GROUP_TIMEOUT)
         refusal = Refusal(Next.GIVE_UP if lost else Next.RETRY, reason, setting=TROUBLE_SETTINGS.get(trouble))
         return Failure(refusal, trouble.value, by_chance=trouble is Trouble.BROKEN)
 
-    def _read(self, call: Call, answer: Answer) -> Verdict | Failure:
-        payload = _parsed(answer.body)
-        status = _status_of(answer.status, payload)
-        if status != 200:
-            return self._refusal(call, answer, status=status, complaint=read_complaint(payload))
+    def _read(self, call: Call, payload: Any) -> Verdict | Failure:
+        """Read an answer of status 200."""
         if not isinstance(payload, dict):  # cut, or a web page: of a gateway, or of a wrong address
             garbled = Refusal(Next.RETRY, UnscoredReason.ENDPOINT_ERROR, setting="judge.base_url")
             return Failure(garbled, "HTTP 200 without JSON", by_chance=True)

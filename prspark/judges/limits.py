@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,20 @@ from prspark.judges.rates import Rates, SharedPace, seconds_each
 __all__ = ["ExecutorLimits", "Gate", "GroupTimeoutError", "OpenGate", "executor_folder"]
 
 
+Start = Callable[[], None]
+
+
+def _nothing() -> None:
+    pass
+
+
 class Gate(Protocol):
     """What a judge asks before it sends and tells about the answer. Called from several threads at once."""
 
-    def call(self, *, tokens: int = 0) -> AbstractContextManager[None]:
+    def call(self, *, tokens: int = 0, start: Start = _nothing) -> AbstractContextManager[None]:
         """Wait until one call of so many tokens may be sent; it counts as in flight inside the `with`.
+
+        `start` sends it as soon as it may go. Another thread may run it, so it must neither wait nor raise.
 
         Raises:
             GroupTimeoutError: `call_deadline` passed while waiting.
@@ -81,10 +90,12 @@ class ExecutorLimits:
         self._thread = threading.local()
 
     @contextmanager
-    def call(self, *, tokens: int = 0) -> Iterator[None]:
+    def call(self, *, tokens: int = 0, start: Start = _nothing) -> Iterator[None]:
         """See `Gate.call`."""
-        permit = self._calls.take(allowed=self._pace.allowed, wait=partial(self._pace.send, tokens))
-        self._thread.sent_at = time.monotonic()
+        permit = self._calls.take(
+            allowed=self._pace.allowed, wait=partial(self._pace.send, tokens), start=start
+        )
+        self._thread.sent_at = permit.taken_at
         try:
             yield
         finally:
@@ -130,10 +141,11 @@ class OpenGate:
         self._failures = 0
 
     @contextmanager
-    def call(self, *, tokens: int = 0) -> Iterator[None]:  # noqa: ARG002  no rate to count them for
+    def call(self, *, tokens: int = 0, start: Start = _nothing) -> Iterator[None]:  # noqa: ARG002  no rate
         """Let the call go at once."""
         self._count(1)
         try:
+            start()
             yield
         finally:
             self._count(-1)

@@ -151,13 +151,14 @@ class Permit:
 
     def __init__(self, index: int, file: LockFile, fd: int, hints: Hints, line: "Line[Permit]") -> None:
         self.index = index
+        self.taken_at = time.monotonic()
         self._file = file
         self._fd = fd
         self._hints = hints
         self._line = line
 
     def release(self) -> None:
-        """Hand it to the next thread of this process, or give it back to all processes."""
+        """Hand it to the next thread of this process, which then goes, or give it back to all processes."""
         if not self._line.hand_on(self):
             self.put_back()
 
@@ -169,6 +170,10 @@ class Permit:
 
 def _no_wait() -> float:
     return 0.0
+
+
+def _nothing() -> None:
+    pass
 
 
 class Permits:
@@ -198,7 +203,11 @@ class Permits:
         return sum(self._is_taken(file) for file in self._files)
 
     def take(
-        self, *, allowed: Callable[[], int] | None = None, wait: Callable[[], float] = _no_wait
+        self,
+        *,
+        allowed: Callable[[], int] | None = None,
+        wait: Callable[[], float] = _no_wait,
+        start: Callable[[], None] = _nothing,
     ) -> Permit:
         """Wait for a permit and return it.
 
@@ -206,6 +215,7 @@ class Permits:
             allowed: says how many of the permits may be held at present; None is all of them.
             wait: asked with a permit in hand: the seconds that it still has to wait, 0 to go now. It then
                 does go, so whoever says 0 may count a send.
+            start: called once the permit is there, maybe by the thread that gave it back; must not wait.
 
         Raises:
             GroupTimeoutError: `call_deadline` passed first.
@@ -213,24 +223,23 @@ class Permits:
         deadline = call_deadline.get()
         allowed = allowed or self._all
         line = self._line
-        while (permit := line.enter(deadline)) is not None:
-            if self._may_go(permit, allowed, wait):
-                return permit
+
+        def goes(handed: Permit) -> bool:
+            if handed.index >= allowed() or wait():
+                return False
+            handed.taken_at = time.monotonic()
+            start()
+            return True
+
+        permit = line.enter(deadline, goes)
+        if permit is not None:
+            return permit
         try:
-            return self._through_turnstile(allowed, wait, deadline)
+            permit = self._through_turnstile(allowed, wait, deadline)
         finally:
             line.leave()
-
-    @staticmethod
-    def _may_go(permit: Permit, allowed: Callable[[], int], wait: Callable[[], float]) -> bool:
-        """Say whether a permit that was handed on is good for now; else it goes back to all processes."""
-        good = False
-        try:
-            good = permit.index < allowed() and not wait()
-        finally:
-            if not good:
-                permit.put_back()
-        return good
+        start()
+        return permit
 
     def _through_turnstile(
         self, allowed: Callable[[], int], wait: Callable[[], float], deadline: float | None

@@ -1,25 +1,34 @@
 """Sends one HTTP POST whose whole duration, from connect to the last byte, has a limit.
 
-`requests` bounds only the gap between two bytes. Here a watchdog thread shuts the call's sockets down when
-its time is over, so that a server which dribbles, in handshake, headers or body, is cut as well. Only the
-look-up of the host's name can't be cut: the system's resolver has its own limit.
+`requests` finds the proxy and the certificates, `urllib3` connects, through proxy and TLS, and `http.client`
+writes and reads. What `requests` and `urllib3` do above that takes more than half of a client's time, and all
+of it while the GIL is held: it follows redirects with the token, keeps cookies and reads .netrc.
+
+Only the look-up of the host's name can't be cut: the system's resolver has its own limit.
 """
 
 import math
-import os
 import socket
+import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
 from enum import StrEnum
-from http.client import HTTPException
+from functools import cached_property
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any, NamedTuple
 
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPConnection, HTTPSConnection
+from requests.utils import select_proxy
+from urllib3.connection import HTTPConnection as PlainConnection
+from urllib3.connection import HTTPSConnection as TlsConnection
+from urllib3.util.ssl_match_hostname import CertificateError
+
+from prspark.judges.watchdog import Handle, Watch, watchdog
 
 MAX_REPLY_BYTES = 4 * 1024 * 1024
 """A verdict is a few hundred bytes; a thousand times that is a fault, and memory is shared with Spark."""
@@ -30,7 +39,8 @@ MAX_CONNECTIONS = 64
 CONNECT_SECONDS = 10.0
 """A host that has not taken a connection by then is blocked, not slow."""
 
-_CHUNK_BYTES = 64 * 1024
+SENT_AT_ONCE_BYTES = 16 * 1024
+"""What an idle connection takes without waiting for the other side: no system's buffer is smaller."""
 
 
 class Trouble(StrEnum):
@@ -62,8 +72,20 @@ class Answer(NamedTuple):
     html: bool = False
 
 
+class Wire(NamedTuple):
+    """A connection to the endpoint, and the handle to cut it with."""
+
+    connection: HTTPConnection
+    handle: Handle
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+        self.handle.close()
+
+
 class Transport:
-    """Keeps connections to one URL and posts to it from many threads.
+    """Keeps connections to one URL, for exchanges of many threads.
 
     Args:
         url: where to post.
@@ -75,265 +97,238 @@ class Transport:
     """
 
     def __init__(self, url: str, *, proxy: str | None = None, ca_bundle: str | None = None) -> None:
-        # Made once: to check and encode the same address for each call takes as long as half the sending.
+        # All of this is found once: to look through the environment takes longer than the rest of the client.
         self._request = requests.Request("POST", url).prepare()
-        self._session = requests.Session()
-        adapter = _WatchedAdapter(pool_connections=1, pool_maxsize=MAX_CONNECTIONS)
-        self._session.mount("https://", adapter)
-        self._session.mount("http://", adapter)
-        self._adapter = adapter
-        # Read once: looking through the environment takes longer than the rest of the client.
         proxies = {"http": proxy, "https": proxy} if proxy else {}
-        settings = self._session.merge_environment_settings(url, proxies, True, ca_bundle, None)
+        settings = requests.Session().merge_environment_settings(url, proxies, True, ca_bundle, None)
         self._proxies = dict(settings["proxies"])
         self._verify: bool | str = settings["verify"] or True
+        self._adapter = _Adapter()
+        self._target = self._adapter.request_url(self._request, self._proxies)
+        self._address = urllib3.util.parse_url(self._request.url or url)
+        through = select_proxy(url, self._proxies)
+        # a tunnel's proxy hears them when the tunnel is made; any other reads the request itself
+        if through is None or self._target.startswith("/"):
+            self._proxy_headers: dict[str, str] = {}
+        else:
+            self._proxy_headers = self._adapter.proxy_headers(_with_scheme(through))
+        self._idle: list[Wire] = []
 
-    def post(self, body: bytes, *, headers: Mapping[str, str], seconds: float) -> Answer:
-        """Post `body` and return the whole answer.
+    def exchange(
+        self, body: bytes, *, headers: Mapping[str, str], seconds: float, no_later_than: float | None = None
+    ) -> "Exchange":
+        """Prepare one POST of `body`.
 
         Args:
             body: what to send.
             headers: of this request; never kept.
-            seconds: limit of the whole call.
-
-        Raises:
-            TransportError: no complete answer within `seconds` or `MAX_REPLY_BYTES`.
+            seconds: limit of the whole call, from `start`.
+            no_later_than: when it must end at the latest, of `time.monotonic()`.
         """
-        request = self._request.copy()
-        request.headers.update(headers)
-        request.headers["Content-Length"] = str(len(body))
-        request.body = body
-        with _watched(seconds) as watch:
+        message = _written(self._target, self._address, {**headers, **self._proxy_headers}, body)
+        return Exchange(self, message, seconds, math.inf if no_later_than is None else no_later_than)
+
+    def idle_wire(self) -> Wire | None:
+        """Return a kept connection that is still alive, the last one used; None if there is none."""
+        while self._idle:
             try:
-                answer = self._exchange(request)
-            except TransportError as error:
-                trouble = error.trouble
-            except (
-                requests.RequestException,
-                urllib3.exceptions.HTTPError,
-                HTTPException,
-                OSError,
-                ValueError,
-            ) as e:
-                trouble = _trouble(e, watch)
-            else:
-                # An answer without a length looks complete when the watchdog has cut it.
-                if not watch.expired:
-                    return answer
-                trouble = Trouble.TIMEOUT
-        raise TransportError(trouble)
+                wire = self._idle.pop()
+            except IndexError:  # another thread was faster
+                return None
+            if not urllib3.util.wait_for_read(wire.connection.sock, timeout=0):
+                return wire
+            wire.close()  # nothing is asked, so what can be read is its end
+        return None
+
+    def keep(self, wire: Wire) -> None:
+        """Keep a connection for the next exchange."""
+        if len(self._idle) < MAX_CONNECTIONS:
+            self._idle.append(wire)
+        else:
+            wire.close()
+
+    def connect(self, watch: Watch) -> Wire:
+        """Make a new connection within the time of a call."""
+        _current.watch = watch
+        try:
+            connection = _connected(self._pool)
+        finally:
+            _current.watch = None
+        handle = getattr(connection, "handle", None) or Handle(connection.sock)  # SOCKS makes its own sockets
+        wire = Wire(connection, handle)
+        watch.hold(handle)
+        return wire
 
     def close(self) -> None:
         """Close the kept connections."""
-        self._session.close()
+        while self._idle:
+            self._idle.pop().close()
+        self._adapter.close()
 
-    def _exchange(self, request: requests.PreparedRequest) -> Answer:
-        # The adapter, not the session: no redirect is followed with the token, no cookie kept, no .netrc.
-        response = self._adapter.send(
-            request, stream=True, timeout=None, verify=self._verify, proxies=self._proxies
-        )
-        complete = False
-        try:
-            body = _bounded(response)
-            complete = True
-        finally:
-            if complete:
-                response.raw.release_conn()
-            else:
-                response.raw.close()
-        headers = response.headers
-        html = "html" in headers.get("content-type", "") or body[:1] == b"<"
-        return Answer(response.status_code, body, headers.get("retry-after"), html)
+    @cached_property
+    def _pool(self) -> Any:
+        """What makes connections, to the host or its proxy; made by the first call, whose errors they may be."""
+        return self._adapter.pool(self._request, verify=self._verify, proxies=self._proxies)
 
 
-def _bounded(response: requests.Response) -> bytes:
-    """Read the body, but never more than one chunk beyond the limit."""
-    chunks, size = [], 0
-    while chunk := response.raw.read(_CHUNK_BYTES, decode_content=True):
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > MAX_REPLY_BYTES:
-            raise TransportError(Trouble.TOO_LARGE)
-    return b"".join(chunks)
+class Exchange:
+    """One POST on its way: `start`, then `finish`.
 
-
-def _trouble(error: Exception, watch: "_Watch") -> Trouble:
-    late = (requests.Timeout, urllib3.exceptions.TimeoutError, TimeoutError)
-    if watch.expired or isinstance(error, late):
-        return Trouble.TIMEOUT if watch.connected else Trouble.CONNECT
-    if isinstance(error, requests.exceptions.SSLError) or "CA certificate bundle" in str(error):
-        return Trouble.TLS
-    if isinstance(error, requests.exceptions.ProxyError | requests.exceptions.InvalidSchema):
-        return Trouble.PROXY
-    return Trouble.BROKEN
-
-
-class _Handle:
-    """A duplicate of a connection's file descriptor, by which another thread can shut the connection down.
-
-    TLS takes the original away from its socket object, and its number, once closed, may belong to another
-    connection. One is made a connection, not a call: each system call less is one chance less to lose the GIL.
+    Attributes:
+        started: when it began, of `time.monotonic()`; None if no time was left for it.
     """
 
-    __slots__ = ("_fd", "_lock")
+    def __init__(self, transport: Transport, message: bytes, seconds: float, no_later_than: float) -> None:
+        self._transport = transport
+        self._message = message
+        self._seconds = seconds
+        self._no_later_than = no_later_than
+        self._watch = Watch(math.inf)
+        self._wire: Wire | None = None
+        self._sent = False
+        self.started: float | None = None
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._fd: int | None = os.dup(sock.fileno())
-        self._lock = threading.Lock()
-
-    def shut_down(self) -> None:
-        """End the connection: what waits on it sees its end."""
-        with self._lock:
-            if self._fd is not None:
-                _shut_down(self._fd)
-
-    def close(self) -> None:
-        """Give the duplicate back."""
-        with self._lock:
-            if self._fd is not None:
-                os.close(self._fd)
-                self._fd = None
-
-    __del__ = close
-
-
-class _Watch:
-    """One running call: when it must end, and the connections to shut down then."""
-
-    __slots__ = ("_closed", "_handles", "_lock", "connected", "deadline", "expired")
-
-    def __init__(self, seconds: float) -> None:
-        self.deadline = time.monotonic() + seconds
-        self.expired = False
-        self.connected = False
-        self._handles: list[_Handle] = []
-        self._closed: list[_Handle] = []
-        self._lock = threading.Lock()
-
-    def remaining(self) -> float:
-        """Seconds left, never quite 0, which sockets take for "do not wait"."""
-        return max(self.deadline - time.monotonic(), 0.001)
-
-    def hold(self, handle: _Handle) -> None:
-        """Shut this connection down, too, when the time is over."""
-        with self._lock:
-            self._handles.append(handle)
-            if self.expired:
-                handle.shut_down()
-
-    def cut(self) -> None:
-        """End the call: what waits on its sockets sees their end."""
-        with self._lock:
-            self.expired = True
-            for handle in self._handles:
-                handle.shut_down()
-
-    def keeps(self, handle: _Handle) -> bool:
-        """Say whether a connection that is being closed is this call's own; `release` then closes its handle."""
-        if handle not in self._handles:
-            return False
-        self._closed.append(handle)
-        return True
-
-    def release(self) -> None:
-        """Let go of the connections that were closed meanwhile."""
-        for handle in self._closed:
-            handle.close()
-
-
-def _shut_down(handle: int) -> None:
-    with suppress(OSError):  # not connected yet, or closed by the other side
-        sock = socket.socket(fileno=handle)
-        try:
-            sock.shutdown(socket.SHUT_RDWR)
-        finally:
-            sock.detach()
-
-
-class _Watchdog:
-    """One daemon thread that cuts calls whose time is over; it sleeps until the next one may be."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._running: set[_Watch] = set()
-        self._wakes_at = math.inf
-        self._thread: threading.Thread | None = None
-
-    def add(self, watch: _Watch) -> None:
-        with self._changed:
-            self._running.add(watch)
-            # A forked process has this object, but not its thread.
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._guard, name="prspark-watchdog", daemon=True)
-                self._thread.start()
-            elif watch.deadline < self._wakes_at:
-                self._changed.notify()
-
-    def remove(self, watch: _Watch) -> None:
-        with self._changed:
-            self._running.discard(watch)
-
-    def _guard(self) -> None:
-        with self._changed:
-            while True:
-                self._cut_overdue()
-                self._wakes_at = min((watch.deadline for watch in self._running), default=math.inf)
-                idle = self._wakes_at == math.inf
-                self._changed.wait(None if idle else max(self._wakes_at - time.monotonic(), 0))
-
-    def _cut_overdue(self) -> None:
+    def start(self) -> None:
+        """Begin, and send if that takes no waiting. Any thread may do it for the one that will `finish`."""
         now = time.monotonic()
-        for watch in [watch for watch in self._running if watch.deadline <= now]:
-            self._running.discard(watch)
-            watch.cut()
+        self._watch.deadline = min(now + self._seconds, self._no_later_than)
+        if self._watch.deadline <= now:
+            return
+        self.started = now
+        watchdog.add(self._watch)
+        if len(self._message) <= SENT_AT_ONCE_BYTES and (wire := self._transport.idle_wire()):
+            with suppress(OSError):  # `finish` tells of it
+                self._send(wire)
+
+    def finish(self) -> Answer:
+        """Wait for the whole answer and return it.
+
+        Raises:
+            TransportError: there is none within the time or within `MAX_REPLY_BYTES`.
+        """
+        try:
+            return self._answer()
+        except TransportError as error:
+            trouble = error.trouble
+        except (
+            requests.RequestException,
+            urllib3.exceptions.HTTPError,
+            HTTPException,
+            OSError,
+            ValueError,
+        ) as e:
+            trouble = self._trouble(e)
+        finally:
+            watchdog.remove(self._watch)
+            if self._wire is not None:
+                self._wire.close()
+        raise TransportError(trouble)
+
+    def _send(self, wire: Wire) -> None:
+        self._wire = wire
+        self._watch.hold(wire.handle)
+        wire.connection.sock.sendall(self._message)
+        self._sent = True
+
+    def _answer(self) -> Answer:
+        if self._wire is None:
+            self._send(self._transport.idle_wire() or self._transport.connect(self._watch))
+        if not self._sent or self._wire is None:
+            raise OSError
+        answer, reusable = _read(self._wire.connection.sock)
+        # an answer without a length looks complete when it was cut
+        if self._watch.expired:
+            raise TransportError(Trouble.TIMEOUT)
+        if reusable:
+            self._transport.keep(self._wire)
+            self._wire = None
+        return answer
+
+    def _trouble(self, error: Exception) -> Trouble:
+        if self._watch.expired or isinstance(error, TimeoutError):
+            return Trouble.TIMEOUT if self._wire else Trouble.CONNECT
+        if isinstance(error, _TLS_ERRORS) or "CA certificate bundle" in str(error):
+            return Trouble.TLS
+        if isinstance(error, urllib3.exceptions.ProxyError | requests.exceptions.InvalidSchema):
+            return Trouble.PROXY
+        return Trouble.BROKEN
 
 
-_watchdog = _Watchdog()
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+_TLS_ERRORS = (ssl.SSLError, urllib3.exceptions.SSLError, CertificateError)
+
+
+class _Writer(HTTPConnection):
+    """Writes a request into memory."""
+
+    def __init__(self, address: Any) -> None:
+        self.default_port = 443 if address.scheme == "https" else 80
+        super().__init__(address.host.strip("[]"), address.port or self.default_port)
+        self.written: list[Any] = []
+
+    def send(self, data: Any) -> None:
+        self.written.append(data)
+
+
+def _written(target: str, address: Any, headers: Mapping[str, str], body: bytes) -> bytes:
+    """Return the bytes of a POST: one packet where headers and body, sent apart, would be two."""
+    writer = _Writer(address)
+    writer.request("POST", target, body, headers)
+    return b"".join(writer.written)
+
+
+def _read(sock: socket.socket) -> tuple[Answer, bool]:
+    """Read one answer, never more than the limit; says whether the connection can be used again."""
+    response = HTTPResponse(sock, method="POST")
+    try:
+        response.begin()
+        if (response.length or 0) > MAX_REPLY_BYTES:
+            raise TransportError(Trouble.TOO_LARGE)
+        # with a length, `read()` tells a body that was cut
+        body = _decoded(response, response.read(None if response.length else MAX_REPLY_BYTES + 1))
+        if len(body) > MAX_REPLY_BYTES:
+            raise TransportError(Trouble.TOO_LARGE)
+        headers = response.headers
+        html = "html" in headers.get("content-type", "") or body[:1] == b"<"
+        return Answer(response.status, body, headers.get("retry-after"), html), not response.will_close
+    finally:
+        response.close()
+
+
+def _decoded(response: HTTPResponse, body: bytes) -> bytes:
+    """Unpack what a gateway has packed although it was asked not to, but never more than the limit."""
+    if response.headers.get("content-encoding") not in ("gzip", "deflate"):
+        return body
+    try:
+        return zlib.decompressobj(wbits=_GZIP_OR_ZLIB).decompress(body, MAX_REPLY_BYTES + 1)
+    except zlib.error:
+        return body  # which is no JSON, and is told as such
+
+
 _current = threading.local()
 
 
-@contextmanager
-def _watched(seconds: float) -> Iterator[_Watch]:
-    watch = _Watch(seconds)
-    _current.watch = watch
-    _watchdog.add(watch)
-    try:
-        yield watch
-    finally:
-        _watchdog.remove(watch)
-        _current.watch = None
-        watch.release()
-
-
-class _Socket(socket.socket):
-    """A socket that is not told what it knows: libraries set the limit again before each answer."""
-
-    def settimeout(self, value: float | None) -> None:
-        if value != self.gettimeout():
-            super().settimeout(value)
-
-
-def _dial(host: str, port: int | None, options: Any) -> tuple[socket.socket, _Handle]:
+def _dial(host: str, port: int | None, options: Any) -> tuple[socket.socket, Handle]:
     """Connect within the call's time: each address gets an even share of what is left.
 
     The socket then blocks: the watchdog ends it, and a limit of its own would take two more system calls each
     time that something is sent or received.
     """
-    watch: _Watch = _current.watch
+    watch: Watch = _current.watch
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise TransportError(Trouble.DNS) from None
     for position, (family, kind, protocol, _, address) in enumerate(addresses):
         share = min(watch.remaining(), CONNECT_SECONDS) / (len(addresses) - position)
-        sock = _Socket(family, kind, protocol)
+        sock = socket.socket(family, kind, protocol)
         try:
             for option in options or ():
                 sock.setsockopt(*option)
             sock.settimeout(share)
             sock.connect(address)
             sock.settimeout(None)
-            handle = _Handle(sock)
+            handle = Handle(sock)
         except OSError:
             sock.close()
         else:
@@ -342,68 +337,43 @@ def _dial(host: str, port: int | None, options: Any) -> tuple[socket.socket, _Ha
     raise TransportError(Trouble.CONNECT)
 
 
-class _WatchedConnection(HTTPConnection):
-    """A connection that can be cut while it connects, sends or receives, and sends a request in one piece."""
+class _Dialled(PlainConnection):
+    """A connection that can be cut while it connects."""
 
-    _pieces: list[bytes] | None = None
-    _handle: _Handle | None = None
+    handle: Handle | None = None
 
     def _new_conn(self) -> socket.socket:
-        sock, self._handle = _dial(self.host, self.port, self.socket_options)
+        sock, self.handle = _dial(self.host, self.port, self.socket_options)
         return sock
 
-    def close(self) -> None:
-        super().close()
-        # an answer without a length is read to its end after the connection is closed, and may have to be cut
-        watch: _Watch | None = getattr(_current, "watch", None)
-        if self._handle is not None and not (watch and watch.keeps(self._handle)):
-            self._handle.close()
 
-    def request(self, *args: Any, **kwargs: Any) -> None:
-        watch: _Watch = _current.watch
-        if self._handle is not None:
-            watch.hold(self._handle)
-        watch.connected = True
-        self._pieces = []
-        try:
-            super().request(*args, **kwargs)
-            request = b"".join(self._pieces)
-        finally:
-            self._pieces = None
-        super().send(request)
-
-    def send(self, data: Any) -> None:
-        """Keep the pieces of a request (headers, then body) until it is whole: one packet instead of two."""
-        if self._pieces is None:
-            super().send(data)
-        else:
-            self._pieces.append(data)
-
-
-class _WatchedTlsConnection(_WatchedConnection, HTTPSConnection):
+class _DialledTls(_Dialled, TlsConnection):
     """The same over TLS."""
 
 
-class _WatchedPool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _WatchedConnection
+class _Pool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _Dialled
 
 
-class _WatchedTlsPool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _WatchedTlsConnection
+class _TlsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _DialledTls
 
 
-_POOLS = {"http": _WatchedPool, "https": _WatchedTlsPool}
+_POOLS = {"http": _Pool, "https": _TlsPool}
 
 
-class _WatchedAdapter(HTTPAdapter):
-    """The adapter of `requests` over connections to one host that can be cut."""
+class _Adapter(HTTPAdapter):
+    """The adapter of `requests`, for what it knows of proxies and certificates."""
 
-    pool: Any = None
-
-    def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
-        if self.pool is None:
-            self.pool = super().get_connection_with_tls_context(*args, **kwargs)
-        return self.pool
+    def pool(self, request: requests.PreparedRequest, *, verify: bool | str, proxies: dict[str, str]) -> Any:
+        """Return the pool that `send` would take a connection from."""
+        untyped: Any = self
+        if hasattr(self, "get_connection_with_tls_context"):
+            pool = untyped.get_connection_with_tls_context(request, verify, proxies=proxies)
+        else:  # before requests 2.32
+            pool = untyped.get_connection(request.url, proxies)
+        untyped.cert_verify(pool, request.url, verify, None)
+        return pool
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
@@ -414,3 +384,26 @@ class _WatchedAdapter(HTTPAdapter):
         if not str(proxy).lower().startswith("socks"):
             manager.pool_classes_by_scheme = _POOLS
         return manager
+
+
+def _with_scheme(proxy: str) -> str:
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _connected(pool: Any) -> HTTPConnection:
+    """Return a new connection, made as the pool makes one for a request."""
+    connection: HTTPConnection = pool._new_conn()
+    try:
+        if pool.proxy is not None and pool.scheme == "https":
+            pool._prepare_proxy(connection)
+        else:
+            connection.connect()
+    except (TransportError, *_TLS_ERRORS):
+        connection.close()
+        raise
+    except (OSError, HTTPException, urllib3.exceptions.HTTPError) as error:
+        connection.close()
+        if pool.proxy is None:
+            raise
+        raise urllib3.exceptions.ProxyError("no way through the proxy", error) from None
+    return connection

@@ -31,9 +31,9 @@ class RecordingGate(OpenGate):
         self.successes = 0
         self.failures = 0
 
-    def call(self, *, tokens: int = 0) -> Any:
+    def call(self, *, tokens: int = 0, **more: Any) -> Any:
         self.tokens.append(tokens)
-        return super().call(tokens=tokens)
+        return super().call(tokens=tokens, **more)
 
     def throttled(self, retry_after: float | None) -> None:
         self.retry_after.append(retry_after)

@@ -103,14 +103,17 @@ def test_reply_whose_tokens_all_went_into_thought_gets_more_room() -> None:
     assert bench.bodies[1]["max_tokens"] == 1024
 
 
+def asked_scores(bench: Bench) -> list[dict[str, Any]]:
+    """Return what each request's schema says of the score."""
+    return [each["response_format"]["json_schema"]["schema"]["properties"]["score"] for each in bench.bodies]
+
+
 def test_endpoint_that_goes_beyond_the_range_gets_a_list_of_the_scores_and_keeps_it() -> None:
     with Bench(said('{"reasoning": "r", "score": 9}'), verdict(0.25)) as bench:
         found = bench.ask()
         bench.ask()
     assert (found.score, found.attempts) == (0.25, 2)
-    scores = [
-        each["response_format"]["json_schema"]["schema"]["properties"]["score"] for each in bench.bodies
-    ]
+    scores = asked_scores(bench)
     assert scores[0] == {"type": "number", "minimum": 0, "maximum": 1}
     assert scores[1] == scores[2] == {"type": "number", "enum": LEVELS}
     assert bench.bodies[0]["messages"] == bench.bodies[1]["messages"]
@@ -121,9 +124,7 @@ def test_endpoint_that_does_not_keep_to_the_list_either_is_asked_for_the_range_n
     with Bench(said('{"reasoning": "r", "score": 9}'), attempts=2) as bench:
         assert bench.ask().unscored_reason is UnscoredReason.SCORE_OUT_OF_RANGE
         bench.ask()
-    scores = [
-        each["response_format"]["json_schema"]["schema"]["properties"]["score"] for each in bench.bodies
-    ]
+    scores = asked_scores(bench)
     assert ["enum" in score for score in scores] == [False, True, False, True]
 
 

@@ -44,12 +44,14 @@ def everything_in(judge: Any) -> str:
     """Return the repr of whatever the judge holds, but of the environment, which is the caller's."""
     held = {name: value for name, value in vars(judge).items() if name != "_environ"}
     transport = vars(held["_transport"])
-    return f"{judge!r} {judge} {held} {transport} {vars(transport['_session'])}"
+    kept = [vars(wire.connection) for wire in transport["_idle"]]
+    return f"{judge!r} {judge} {held} {transport} {vars(transport['_adapter'])} {kept}"
 
 
 def test_judge_holds_no_secret_even_after_a_call() -> None:
     with Bench(verdict(1), environ=ENVIRON, header_env={"X-Team": "TEAM"}) as bench:
         bench.ask()
+        assert "_Dialled" in everything_in(bench.judge)  # the kept connection was looked at, too
         assert SECRET not in everything_in(bench.judge)
 
 

@@ -115,14 +115,16 @@ def test_requests_go_through_the_configured_proxy() -> None:
 
 def test_requests_go_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer(verdict(1)) as proxy:
-        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.setenv("http_proxy", f"http://user:pass@127.0.0.1:{proxy.port}")
         monkeypatch.delenv("no_proxy", raising=False)
         monkeypatch.delenv("NO_PROXY", raising=False)
         judge = made(kind="chat", base_url="http://far.example/v1", model="m")
         assert judge.correctness(QUESTION).score == 1
         assert isinstance(judge, EndpointJudge)
         judge.close()
-    assert len(proxy.requests) == 1
+    [request] = proxy.requests
+    assert request.headers["host"] == "far.example"
+    assert request.headers["proxy-authorization"] == "Basic dXNlcjpwYXNz"  # base64 of user:pass
 
 
 CHAT = {"kind": "chat", "base_url": "http://h/v1", "model": "m"}
