@@ -127,6 +127,8 @@ def _local_settings() -> dict[str, str]:
         "spark.ui.enabled": "false",  # the command is gone before anyone could look
         "spark.ui.showConsoleProgress": "false",  # it would overwrite prspark's own progress
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 2)),
+        # over TCP the start of each Python task waits 40 ms for an acknowledgement (Spark 4.1 and newer)
+        "spark.python.unix.domain.socket.enabled": "true",
     }
 
 

@@ -15,6 +15,9 @@ def spark() -> Iterator[SparkSession]:
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")  # nobody looks, and ports may be taken
         .config("spark.sql.shuffle.partitions", "4")  # tiny tables
+        # to compile a query takes longer than to run it on these; every other suite compiles
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.driver.host", "127.0.0.1")  # the machine's own name may not resolve
         .config("spark.log.level", "ERROR")
         .getOrCreate()

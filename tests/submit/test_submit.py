@@ -102,7 +102,16 @@ def test_spark_submit_scores_the_sample_with_the_package_as_a_zip(submit, tmp_pa
 
 
 def test_real_executors_find_the_package_too(submit, tmp_path, expected):
-    spark = ("--master", "local-cluster[2,2,1024]", *LOCAL[2:], "--conf", "spark.executor.memory=1g")
+    fast = f"spark.executor.extraJavaOptions={os.environ.get('SPARK_SUBMIT_OPTS', '')}"
+    spark = (
+        "--master",
+        "local-cluster[2,2,1024]",
+        *LOCAL[2:],
+        "--conf",
+        "spark.executor.memory=1g",
+        "--conf",
+        fast,
+    )
     done = submit(SCORE, *score_sample(), spark=spark)
     assert done.returncode == 0, done.stderr
     assert scores(tmp_path / "scored.json") == expected

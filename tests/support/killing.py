@@ -74,6 +74,7 @@ def cluster_job(args: list[str], log: Path) -> "subprocess.Popen[bytes]":
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "4",
+        "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),  # how to start fast
     }
     options = [option for name, value in conf.items() for option in ("--conf", f"{name}={value}")]
     job = str(ROOT / "jobs/score.py")
