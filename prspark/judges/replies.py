@@ -56,9 +56,10 @@ _STRAY = re.compile(rf"[\"'“]score[\"'”]\s*:\s*[\"']?({_VALUE})", re.IGNOREC
 
 # A quote ends a string only where JSON could go on; elsewhere it is a quote that somebody forgot to escape.
 _GOES_ON = r"(?=\s*+(?:[,:}\]#]|//|/\*|\Z))"
+# Atomic groups, not possessive repeats: Python before 3.11.5 matches a repeated group that backtracks wrongly.
 _TOKEN = re.compile(
-    rf"""(?P<space>\s++|//[^\n]*+|\#[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)
-    |(?P<string>"(?:[^"\\]|\\.|"(?!{_GOES_ON}))*+"|'(?:[^'\\]|\\.|'(?!{_GOES_ON}))*+'|“[^”]*+”)
+    rf"""(?P<space>\s++|//[^\n]*+|\#[^\n]*+|/\*(?>(?:[^*]|\*(?!/))*)\*/)
+    |(?P<string>"(?>(?:[^"\\]|\\.|"(?!{_GOES_ON}))*)"|'(?>(?:[^'\\]|\\.|'(?!{_GOES_ON}))*)'|“[^”]*+”)
     |(?P<number>[-+]?(?:[0-9]+(?:\.[0-9]*|,[0-9]+(?=\s*[,}}\]]))?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?
         (?:\s*%|\s*(?:/|out\s+of)\s*{_NUMBER})?)
     |(?P<word>-?[^\W\d][\w-]*+)

@@ -40,7 +40,7 @@ CONNECT_SECONDS = 10.0
 """A host that has not taken a connection by then is blocked, not slow."""
 
 SENT_AT_ONCE_BYTES = 16 * 1024
-"""What an idle connection takes without waiting for the other side: no system's buffer is smaller."""
+"""What an idle connection takes without waiting for the other side: systems' buffers are larger."""
 
 
 class Trouble(StrEnum):
@@ -236,8 +236,7 @@ class Exchange:
         if not self._sent or self._wire is None:
             raise OSError
         answer, reusable = _read(self._wire.connection.sock)
-        # an answer without a length looks complete when it was cut
-        if self._watch.expired:
+        if not self._watch.let_go():  # an answer without a length looks complete when it was cut
             raise TransportError(Trouble.TIMEOUT)
         if reusable:
             self._transport.keep(self._wire)

@@ -71,6 +71,12 @@ class Watch:
             if self.expired:
                 handle.shut_down()
 
+    def let_go(self) -> bool:
+        """Leave the connection to others from now on; False if it was cut."""
+        with self._lock:
+            self._handle = None
+            return not self.expired
+
     def cut(self) -> None:
         """End the call: what waits on its connection sees its end."""
         with self._lock:

@@ -11,6 +11,7 @@ from prspark.judges.protocol import JudgeRefusedError
 from prspark.metric.reasons import UnscoredReason
 from tests.support.endpoint_judges import Bench
 from tests.support.scripted_server import completion, dribble, raw, verdict
+from tests.support.tunnel_proxy import TunnelProxy
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +61,35 @@ def test_answer_that_dribbles_over_tls_is_cut_when_the_time_of_the_call_is_over(
         found = bench.ask()
         assert time.monotonic() - start < 5
     assert found.unscored_reason is UnscoredReason.TIMEOUT
+
+
+def through(proxy: TunnelProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", f"http://user:pass@127.0.0.1:{proxy.port}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+
+
+def test_calls_go_through_the_tunnel_of_a_proxy_that_alone_sees_its_password(
+    tls: ssl.SSLContext, bundle: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TunnelProxy() as proxy:
+        through(proxy, monkeypatch)
+        with Bench(verdict(0.75), tls=tls, ca_bundle=bundle) as bench:
+            assert [bench.ask().score, bench.ask().score] == [0.75, 0.75]
+            paths, port = {request.path for request in bench.requests}, bench.server.port
+            assert all("proxy-authorization" not in request.headers for request in bench.requests)
+    [asked] = proxy.asked  # the second call took the kept connection
+    assert asked.startswith(f"CONNECT 127.0.0.1:{port} HTTP/1.")
+    assert "Proxy-Authorization: Basic dXNlcjpwYXNz\r\n" in asked  # base64 of user:pass
+    assert paths == {"/v1/chat/completions"}
+
+
+def test_a_proxy_that_refuses_the_tunnel_is_named(
+    tls: ssl.SSLContext, bundle: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TunnelProxy(status=407) as proxy:
+        through(proxy, monkeypatch)
+        with Bench(verdict(1), tls=tls, ca_bundle=bundle) as bench:
+            with pytest.raises(JudgeRefusedError, match=r"the proxy does not connect; check judge\.proxy"):
+                bench.judge.preflight()
+            assert bench.requests == []
