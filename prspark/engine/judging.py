@@ -26,7 +26,15 @@ from prspark.judges.factory import make_judge
 from prspark.judges.guarded import FreeGuardedJudge, GuardedJudge
 from prspark.judges.lexical import LexicalJudge
 from prspark.judges.limits import ExecutorLimits, Gate, executor_folder
-from prspark.judges.protocol import CorrectnessRequest, Judge, JudgeRefusedError, RobustnessRequest, Verdict
+from prspark.judges.protocol import (
+    CorrectnessRequest,
+    Judge,
+    JudgeRefusedError,
+    RobustnessRequest,
+    Verdict,
+    keep,
+    keep_verdict,
+)
 from prspark.metric.group import Role
 from prspark.metric.reasons import UnscoredReason
 from prspark.metric.score import GroupScore, score_group
@@ -217,9 +225,14 @@ def _journalled(judge: Judge, writer: JournalWriter, identity: str) -> Callable[
     """Return a call of the judge whose verdict is in the journal before it is returned."""
 
     def ask(key: str, request: Request) -> Verdict:
-        verdict = asks.ask(judge, request)
-        if verdict.attempts:  # what was never sent is not paid for
-            writer.write(Entry.of(key, asks.kind_of(request), identity, verdict))
+        kind = asks.kind_of(request)
+        before = keep_verdict.set(lambda verdict: writer.write(Entry.of(key, kind, identity, verdict)))
+        try:
+            verdict = asks.ask(judge, request)
+            if verdict.attempts:  # what was never sent is not paid for
+                keep(verdict)
+        finally:
+            keep_verdict.reset(before)
         return verdict
 
     return ask

@@ -40,6 +40,7 @@ class Call:
     ask: Ask
     characters: int
     shape: Shape
+    half: bool = False  # of a pair that is judged in both orders: no verdict of its own
     attempts: int = 0
     resent: int = 0  # without a parameter that was refused: these don't use up the attempts
     prompt_tokens: int = 0

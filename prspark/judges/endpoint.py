@@ -22,6 +22,7 @@ from prspark.judges.protocol import (
     RobustnessRequest,
     Verdict,
     call_deadline,
+    keep,
 )
 from prspark.judges.refusals import Complaint, Next, Refusal, read_complaint, what_it_means
 from prspark.judges.replies import read_reply
@@ -120,10 +121,12 @@ class EndpointJudge:
         Raises:
             JudgeRefusedError: no further call can succeed.
         """
-        first = self._judge("robustness", self._prompts.robustness(request))
-        if first.score is None or not self._config.swap_pairs:
+        if not self._config.swap_pairs:
+            return self._judge("robustness", self._prompts.robustness(request))
+        first = self._judge("robustness", self._prompts.robustness(request), half=True)
+        if first.score is None:
             return first
-        return both(first, self._judge("robustness", self._prompts.robustness(swapped(request))))
+        return both(first, self._judge("robustness", self._prompts.robustness(swapped(request)), half=True))
 
     def preflight(self) -> None:
         """Ask one tiny question, to learn early that no call can succeed.
@@ -156,12 +159,12 @@ class EndpointJudge:
         """Close the kept connections."""
         self._transport.close()
 
-    def _call(self, kind: Kind, messages: list[Message]) -> Call:
+    def _call(self, kind: Kind, messages: list[Message], *, half: bool = False) -> Call:
         characters = sum(len(message["content"]) for message in messages)
-        return Call(Ask(kind, messages), characters, self._shape)
+        return Call(Ask(kind, messages), characters, self._shape, half=half)
 
-    def _judge(self, kind: Kind, messages: list[Message]) -> Verdict:
-        call = self._call(kind, messages)
+    def _judge(self, kind: Kind, messages: list[Message], *, half: bool = False) -> Verdict:
+        call = self._call(kind, messages, half=half)
         last: Failure | None = None
         while True:
             if self._time_is_over():
@@ -223,12 +226,11 @@ class EndpointJudge:
                 return self._unanswered(error.trouble)
             finally:
                 call.latency += time.monotonic() - exchange.started
-            payload = _parsed(answer.body)
-            status = _status_of(answer.status, payload)
-            if status != 200:
-                # Before the turn is given back: a 429 must hold back whoever takes it.
-                return self._refusal(call, answer, status=status, complaint=read_complaint(payload))
-        return self._read(call, payload)
+            # Before the turn is given back: a 429 must hold back whoever takes it, and what was paid is kept.
+            found = self._read(call, answer)
+            if isinstance(found, Verdict) and not call.half:
+                keep(found)
+            return found
 
     def _headers(self) -> dict[str, str]:
         config, environ = self._config, self._environ
@@ -255,8 +257,11 @@ class EndpointJudge:
         refusal = Refusal(Next.GIVE_UP if lost else Next.RETRY, reason, setting=TROUBLE_SETTINGS.get(trouble))
         return Failure(refusal, trouble.value, by_chance=trouble is Trouble.BROKEN)
 
-    def _read(self, call: Call, payload: Any) -> Verdict | Failure:
-        """Read an answer of status 200."""
+    def _read(self, call: Call, answer: Answer) -> Verdict | Failure:
+        payload = _parsed(answer.body)
+        status = _status_of(answer.status, payload)
+        if status != 200:
+            return self._refusal(call, answer, status=status, complaint=read_complaint(payload))
         if not isinstance(payload, dict):  # cut, or a web page: of a gateway, or of a wrong address
             garbled = Refusal(Next.RETRY, UnscoredReason.ENDPOINT_ERROR, setting="judge.base_url")
             return Failure(garbled, "HTTP 200 without JSON", by_chance=True)

@@ -6,7 +6,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from prspark.judges.limits import Gate, GroupTimeoutError
-from prspark.judges.protocol import CorrectnessRequest, Judge, JudgeRefusedError, RobustnessRequest, Verdict
+from prspark.judges.protocol import (
+    CorrectnessRequest,
+    Judge,
+    JudgeRefusedError,
+    RobustnessRequest,
+    Verdict,
+    keep,
+)
 from prspark.metric.reasons import UnscoredReason
 
 Request = TypeVar("Request", CorrectnessRequest, RobustnessRequest)
@@ -50,14 +57,16 @@ class GuardedJudge:
             with self._gate.call():
                 started = time.monotonic()
                 verdict = _checked(lambda asked: _counted(ask(asked)), request)
-                seconds = time.monotonic() - started
+                verdict = verdict._replace(
+                    attempts=max(1, verdict.attempts),
+                    latency_seconds=verdict.latency_seconds or time.monotonic() - started,
+                )
+                keep(verdict)
         except GroupTimeoutError:
             return Verdict(None, None, UnscoredReason.GROUP_TIMEOUT)
         if verdict.score is not None:
             self._gate.succeeded()
-        return verdict._replace(
-            attempts=max(1, verdict.attempts), latency_seconds=verdict.latency_seconds or seconds
-        )
+        return verdict
 
 
 def _counted(verdict: Verdict) -> Verdict:

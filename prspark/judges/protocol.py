@@ -1,5 +1,6 @@
 """What a judge is asked, what it answers, and the two methods that make a judge."""
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -61,6 +62,21 @@ class Judge(Protocol):
 
 call_deadline: ContextVar[float | None] = ContextVar("call_deadline", default=None)
 """The `time.monotonic()` when the present call's group has used up its time; a judge retries no longer."""
+
+
+keep_verdict: ContextVar[Callable[[Verdict], None] | None] = ContextVar("keep_verdict", default=None)
+"""Writes the present call's verdict to where nothing is lost; null if there is no such place."""
+
+
+def keep(verdict: Verdict) -> None:
+    """Keep the present call's verdict, once. Whoever counts calls in flight does so before the next one goes.
+
+    Then a process that dies at any moment loses no more verdicts than it may have calls in flight.
+    """
+    write = keep_verdict.get()
+    if write is not None:
+        write(verdict)
+        keep_verdict.set(None)
 
 
 class JudgeRefusedError(Exception):

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,7 +13,7 @@ from prspark.judges.dialects import JudgeConfigError
 from prspark.judges.endpoint import EndpointJudge
 from prspark.judges.limits import OpenGate
 from prspark.judges.prompts import LEVELS
-from prspark.judges.protocol import Judge, RobustnessRequest
+from prspark.judges.protocol import Judge, RobustnessRequest, Verdict, keep_verdict
 from prspark.metric.reasons import UnscoredReason
 from tests.support.endpoint_judges import PAIR, Bench, verdict_text
 from tests.support.scripted_server import answer, error, said, verdict
@@ -288,3 +289,24 @@ def test_host_that_can_not_be_one_is_an_error_that_names_the_setting() -> None:
     config = JudgeConfig(kind="chat", base_url="http://*.h/v1", model="m")
     with pytest.raises(JudgeConfigError, match=r"^judge\.base_url is no address"):
         EndpointJudge(config, timeout_seconds=1, max_attempts=1, gate=OpenGate(), environ={})
+
+
+def kept_while_in_flight(bench: Bench, ask: Callable[[], Verdict]) -> list[tuple[float | None, int]]:
+    """Return the scores that were kept while the judge was asked, each with the calls in flight then."""
+    kept: list[tuple[float | None, int]] = []
+    before = keep_verdict.set(lambda verdict: kept.append((verdict.score, bench.gate.in_flight())))
+    try:
+        ask()
+    finally:
+        keep_verdict.reset(before)
+    return kept
+
+
+def test_verdict_is_kept_before_the_next_call_may_go() -> None:
+    with Bench(error(500), said("?"), verdict(0.5)) as bench:
+        assert kept_while_in_flight(bench, bench.ask) == [(0.5, 1)]
+
+
+def test_half_of_a_pair_that_is_asked_in_both_orders_is_no_verdict_to_keep() -> None:
+    with Bench(verdict(0.5), verdict(1), swap_pairs=True) as bench:
+        assert kept_while_in_flight(bench, lambda: bench.judge.robustness(PAIR)) == []

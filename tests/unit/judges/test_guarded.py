@@ -14,7 +14,13 @@ import pytest
 from prspark.engine.journal import Entry, read_lines
 from prspark.judges.guarded import GuardedJudge
 from prspark.judges.limits import GroupTimeoutError, OpenGate
-from prspark.judges.protocol import CorrectnessRequest, JudgeRefusedError, RobustnessRequest, Verdict
+from prspark.judges.protocol import (
+    CorrectnessRequest,
+    JudgeRefusedError,
+    RobustnessRequest,
+    Verdict,
+    keep_verdict,
+)
 from prspark.metric.reasons import UnscoredReason
 
 CORRECT = CorrectnessRequest("q", "a")
@@ -195,3 +201,13 @@ def test_latency_is_the_judges_or_else_measured() -> None:
     assert returns(Verdict(1.0, latency_seconds=2.5)).latency_seconds == 2.5
     before = time.monotonic()
     assert 0 < returns(Verdict(1.0)).latency_seconds <= time.monotonic() - before
+
+
+def test_verdict_is_kept_before_the_next_call_may_go() -> None:
+    gate, kept = OpenGate(), []
+    before = keep_verdict.set(lambda verdict: kept.append((verdict.attempts, gate.in_flight())))
+    try:
+        GuardedJudge(Users(lambda: Verdict(0.5)), gate).correctness(CORRECT)
+    finally:
+        keep_verdict.reset(before)
+    assert kept == [(1, 1)]
