@@ -370,13 +370,16 @@ class EndpointJudge:
 
 
 def preflight(judge: Judge) -> None:
-    """Ask the judge one tiny question if it is behind an endpoint; any other judge passes.
+    """Ask the judge one tiny question if it is behind an endpoint, and hang up; any other judge passes.
 
     Raises:
         JudgeRefusedError: no call can succeed; the text names the setting.
     """
     if isinstance(judge, EndpointJudge):
-        judge.preflight()
+        try:
+            judge.preflight()
+        finally:
+            judge.close()
 
 
 def _parsed(body: bytes) -> Any:
