@@ -147,11 +147,11 @@ class Hints:
 
 
 class Permit:
-    """One permit, held until `release` or `put_back`; either once only."""
+    """One permit, held until `release` or `put_back`; either once only. `taken_at` is when its holder might go."""
 
     def __init__(self, index: int, file: LockFile, fd: int, hints: Hints, line: "Line[Permit]") -> None:
         self.index = index
-        self.taken_at = time.monotonic()
+        self.taken_at = -math.inf
         self._file = file
         self._fd = fd
         self._hints = hints
@@ -238,6 +238,7 @@ class Permits:
             permit = self._through_turnstile(allowed, wait, deadline)
         finally:
             line.leave()
+        permit.taken_at = time.monotonic()
         start()
         return permit
 

@@ -354,6 +354,40 @@ def test_a_rate_is_not_used_up_by_who_waits_for_a_permit(tmp_path: Path) -> None
         assert time.monotonic() - began < 1.5  # the next slot is at 1.02 s; a lost one would make it 2.04
 
 
+def test_a_call_counts_as_sent_when_it_may_go_not_when_its_permit_was_drawn(tmp_path: Path) -> None:
+    asked: list[float] = []
+
+    def wait() -> float:
+        asked.append(time.monotonic())
+        return 0.1 if len(asked) < 3 else 0.0
+
+    assert permits.Permits(tmp_path, 1).take(wait=wait).taken_at >= asked[2]
+
+
+def test_who_gives_a_permit_back_starts_the_call_that_is_handed_it(tmp_path: Path) -> None:
+    gate = ExecutorLimits(tmp_path, LimitsConfig(executor_concurrency=1))
+    line = gate._calls._line
+    started: list[int] = []
+
+    def call() -> None:
+        with gate.call(start=lambda: started.append(threading.get_ident())):
+            pass
+
+    with ThreadPoolExecutor(2) as threads:
+        with gate.call():
+            first = threads.submit(call)
+            while not line._somebody_is_first:
+                pass
+            second = threads.submit(call)
+            while not line._behind:
+                pass
+            assert started == []
+        assert started[0] == threading.get_ident()
+        first.result()
+        second.result()
+    assert len(set(started)) == len(started) == 2
+
+
 def test_failures_in_a_row_are_counted_over_workers_until_a_success(tmp_path: Path) -> None:
     one, other = gate_of(tmp_path), gate_of(tmp_path)
     assert [one.failure(), other.failure(), one.failure()] == [1, 2, 3]
