@@ -39,7 +39,15 @@ def main() -> None:
     refuse(source, folder, refusing)
     stop(answers, refusing)
     keep(folder / "spark", folder / "local")
+    end(spark)
+
+
+def end(spark: SparkSession) -> None:
+    """Stop Spark, and wait for its JVM, which removes its files at its end: the caller reads what is left."""
+    jvm = spark.sparkContext._gateway.proc
     spark.stop()
+    jvm.stdin.close()
+    jvm.wait()
 
 
 def session(folder: Path) -> SparkSession:
