@@ -12,10 +12,11 @@ suite='log=$(mktemp)
 .venv/bin/python -m pytest -q "$1" >"$log" 2>&1 && failed=0 || failed=1
 echo "== $1"; cat "$log"; rm "$log"; exit $failed'
 
-# Most of these JVMs live for half a minute. Their second compiler costs a third of that and never pays off; to find,
-# load and check Spark's classes takes as long again, unless they are kept ready to be mapped into memory.
+# Most of these JVMs live for half a minute. Their second compiler costs a third of that and never pays off, nor does a
+# garbage collector with threads; to find, load and check Spark's classes takes as long again, unless they are kept ready
+# to be mapped into memory.
 classes=$PWD/.venv/spark-classes.jsa
-export SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1"
+export SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 keep_classes() {
     scored=$(mktemp -d)
     SPARK_SUBMIT_OPTS="$SPARK_SUBMIT_OPTS -XX:ArchiveClassesAtExit=$classes" .venv/bin/prspark score \
