@@ -7,6 +7,7 @@ import contextlib
 import functools
 import gc
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -85,13 +86,19 @@ def _gate(run: str, limits: Any, executors: int) -> Gate:
 _JUDGES: dict[str, Judge] = {}
 
 
+# Seconds. A thread that works between two calls is soon done; to interrupt it costs more than to let it finish.
+SWITCH_INTERVAL = 0.02
+
+
 @functools.cache
 def _settle() -> None:
-    """Take what is imported out of the garbage collector's sight.
+    """Make this process a good place to call from, once.
 
-    PySpark collects after each task, and a worker's next task waits for that.
+    What is imported leaves the garbage collector's sight: PySpark collects after each task, and a worker's next
+    task waits for that.
     """
     gc.freeze()
+    sys.setswitchinterval(SWITCH_INTERVAL)
 
 
 def worker_judge(settings: WorkerSettings) -> tuple[Judge, Gate]:
