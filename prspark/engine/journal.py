@@ -190,7 +190,10 @@ class JournalWriter:
 def list_files(journal: str, prefix: str = "") -> list[str]:
     """Return the journal's files, as paths for `read_file`, sorted; none when there is no such folder yet."""
     system, folder = open_folder(journal)
-    found = system.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=False))
+    try:
+        found = system.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=False))
+    except FileNotFoundError:  # so pyarrow tells of a folder that another task makes while it is looked for
+        return []
     names = [info.path for info in found if info.is_file and info.base_name.endswith(".jsonl")]
     return sorted(name for name in names if name.rpartition("/")[2].startswith(prefix))
 

@@ -129,6 +129,20 @@ def test_journal_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
     assert known_verdicts(str(tmp_path / "none"), "run-") == {}
 
 
+def test_a_folder_that_another_task_makes_while_it_is_looked_for_holds_nothing_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Racing:
+        """What pyarrow says when the folder appears between its look for it and its check of that."""
+
+        def get_file_info(self, _: fs.FileSelector) -> None:
+            raise FileNotFoundError(2, "Cannot list directory")
+
+    monkeypatch.setattr(journals, "open_folder", lambda journal: (Racing(), journal))
+    assert list_files("/journal") == []
+    assert known_verdicts("/journal", "run-") == {}
+
+
 # --- what a task finds of its earlier attempts
 
 
