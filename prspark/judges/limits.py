@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,23 +14,16 @@ from typing import Protocol
 
 from prspark.judges.config import LimitsConfig
 from prspark.judges.line import GroupTimeoutError
-from prspark.judges.permits import Permits
+from prspark.judges.permits import Permits, Start, nothing
 from prspark.judges.rates import Rates, SharedPace, seconds_each
 
 __all__ = ["ExecutorLimits", "Gate", "GroupTimeoutError", "OpenGate", "executor_folder"]
 
 
-Start = Callable[[], None]
-
-
-def _nothing() -> None:
-    pass
-
-
 class Gate(Protocol):
     """What a judge asks before it sends and tells about the answer. Called from several threads at once."""
 
-    def call(self, *, tokens: int = 0, start: Start = _nothing) -> AbstractContextManager[None]:
+    def call(self, *, tokens: int = 0, start: Start = nothing) -> AbstractContextManager[None]:
         """Wait until one call of so many tokens may be sent; it counts as in flight inside the `with`.
 
         `start` sends it as soon as it may go. Another thread may run it, so it must neither wait nor raise.
@@ -90,7 +83,7 @@ class ExecutorLimits:
         self._thread = threading.local()
 
     @contextmanager
-    def call(self, *, tokens: int = 0, start: Start = _nothing) -> Iterator[None]:
+    def call(self, *, tokens: int = 0, start: Start = nothing) -> Iterator[None]:
         """See `Gate.call`."""
         permit = self._calls.take(
             allowed=self._pace.allowed, wait=partial(self._pace.send, tokens), start=start
@@ -141,7 +134,7 @@ class OpenGate:
         self._failures = 0
 
     @contextmanager
-    def call(self, *, tokens: int = 0, start: Start = _nothing) -> Iterator[None]:  # noqa: ARG002  no rate
+    def call(self, *, tokens: int = 0, start: Start = nothing) -> Iterator[None]:  # noqa: ARG002  no rate
         """Let the call go at once."""
         self._count(1)
         try:

@@ -172,8 +172,12 @@ def _no_wait() -> float:
     return 0.0
 
 
-def _nothing() -> None:
-    pass
+Start = Callable[[], None]
+"""Sends a call as soon as it may go. Any thread may run it, so it must neither wait nor raise."""
+
+
+def nothing() -> None:
+    """Start a call that needs no start."""
 
 
 class Permits:
@@ -207,7 +211,7 @@ class Permits:
         *,
         allowed: Callable[[], int] | None = None,
         wait: Callable[[], float] = _no_wait,
-        start: Callable[[], None] = _nothing,
+        start: Start = nothing,
     ) -> Permit:
         """Wait for a permit and return it.
 
@@ -224,11 +228,14 @@ class Permits:
         allowed = allowed or self._all
         line = self._line
 
+        def go(permit: Permit) -> None:
+            permit.taken_at = time.monotonic()
+            start()
+
         def goes(handed: Permit) -> bool:
             if handed.index >= allowed() or wait():
                 return False
-            handed.taken_at = time.monotonic()
-            start()
+            go(handed)
             return True
 
         permit = line.enter(deadline, goes)
@@ -238,8 +245,7 @@ class Permits:
             permit = self._through_turnstile(allowed, wait, deadline)
         finally:
             line.leave()
-        permit.taken_at = time.monotonic()
-        start()
+        go(permit)
         return permit
 
     def _through_turnstile(
