@@ -13,6 +13,7 @@ from prspark.judges.backoff import pause_seconds, read_retry_after
 from prspark.judges.calls import ENDPOINTS_FAULT, TROUBLE_SETTINGS, TROUBLES, Call, Failure
 from prspark.judges.config import JudgeConfig
 from prspark.judges.dialects import DIALECTS, Ask, Content, JudgeConfigError, MalformedReplyError, Shape
+from prspark.judges.http1 import HEADER_NAME, Answer
 from prspark.judges.limits import Gate
 from prspark.judges.prompts import Kind, Message, Prompts
 from prspark.judges.protocol import (
@@ -27,7 +28,7 @@ from prspark.judges.protocol import (
 from prspark.judges.refusals import Complaint, Next, Refusal, read_complaint, what_it_means
 from prspark.judges.replies import read_reply
 from prspark.judges.swap import both, swapped
-from prspark.judges.transport import Answer, Transport, TransportError, Trouble
+from prspark.judges.transport import Transport, TransportError, Trouble
 from prspark.metric.reasons import UnscoredReason
 
 PREFLIGHT_SECONDS = 10.0
@@ -239,6 +240,10 @@ class EndpointJudge:
         found["Accept-Encoding"] = "identity"
         found |= self._dialect.headers(dialects.token(config, environ=environ))
         for name, variable in config.header_env.items():
+            if not HEADER_NAME.fullmatch(name):
+                raise JudgeConfigError(
+                    f"judge.header_env: {name!r} is no name of a header; use letters, digits and -"
+                )
             setting = f"judge.header_env.{name}"
             value = dialects.secret(variable, setting=setting, environ=environ)
             if value is None:

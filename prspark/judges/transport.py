@@ -1,8 +1,8 @@
 """Sends one HTTP POST whose whole duration, from connect to the last byte, has a limit.
 
-`requests` finds the proxy and the certificates, `urllib3` connects, through proxy and TLS, and `http.client`
-writes and reads. What `requests` and `urllib3` do above that takes more than half of a client's time, and all
-of it while the GIL is held: it follows redirects with the token, keeps cookies and reads .netrc.
+`requests` finds the proxy and the certificates, `urllib3` connects, through proxy and TLS, and `http1` writes
+and reads. What `requests` and `urllib3` do above that takes more than half of a client's time, and all of it
+while the GIL is held: it follows redirects with the token, keeps cookies and reads .netrc.
 
 Only the look-up of the host's name can't be cut: the system's resolver has its own limit.
 """
@@ -12,12 +12,11 @@ import socket
 import ssl
 import threading
 import time
-import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
 from functools import cached_property
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException
 from typing import Any, NamedTuple
 
 import requests
@@ -28,10 +27,9 @@ from urllib3.connection import HTTPConnection as PlainConnection
 from urllib3.connection import HTTPSConnection as TlsConnection
 from urllib3.util.ssl_match_hostname import CertificateError
 
+from prspark.judges import http1
+from prspark.judges.http1 import Answer
 from prspark.judges.watchdog import Handle, Watch, watchdog
-
-MAX_REPLY_BYTES = 4 * 1024 * 1024
-"""A verdict is a few hundred bytes; a thousand times that is a fault, and memory is shared with Spark."""
 
 MAX_CONNECTIONS = 64
 """Connections kept open: the most judge calls that one group may have in flight."""
@@ -61,15 +59,6 @@ class TransportError(Exception):
     def __init__(self, trouble: Trouble) -> None:
         super().__init__(trouble.value)
         self.trouble = trouble
-
-
-class Answer(NamedTuple):
-    """One complete HTTP answer, whatever its status."""
-
-    status: int
-    body: bytes
-    retry_after: str | None = None
-    html: bool = False
 
 
 class Wire(NamedTuple):
@@ -105,7 +94,7 @@ class Transport:
         self._verify: bool | str = settings["verify"] or True
         self._adapter = _Adapter()
         self._target = self._adapter.request_url(self._request, self._proxies)
-        self._address = urllib3.util.parse_url(self._request.url or url)
+        self._first_lines = _first_lines(self._target, self._request.url or url)
         through = select_proxy(url, self._proxies)
         # a tunnel's proxy hears them when the tunnel is made; any other reads the request itself
         if through is None or self._target.startswith("/"):
@@ -125,7 +114,7 @@ class Transport:
             seconds: limit of the whole call, from `start`.
             no_later_than: when it must end at the latest, of `time.monotonic()`.
         """
-        message = _written(self._target, self._address, {**headers, **self._proxy_headers}, body)
+        message = http1.post(self._first_lines, {**headers, **self._proxy_headers}, body)
         return Exchange(self, message, seconds, math.inf if no_later_than is None else no_later_than)
 
     def idle_wire(self) -> Wire | None:
@@ -204,7 +193,7 @@ class Exchange:
         """Wait for the whole answer and return it.
 
         Raises:
-            TransportError: there is none within the time or within `MAX_REPLY_BYTES`.
+            TransportError: there is none within the time or within `http1.MAX_REPLY_BYTES`.
         """
         try:
             return self._answer()
@@ -214,6 +203,8 @@ class Exchange:
             requests.RequestException,
             urllib3.exceptions.HTTPError,
             HTTPException,
+            http1.NotHttpError,
+            http1.TooLargeError,
             OSError,
             ValueError,
         ) as e:
@@ -235,7 +226,8 @@ class Exchange:
             self._send(self._transport.idle_wire() or self._transport.connect(self._watch))
         if not self._sent or self._wire is None:
             raise OSError
-        answer, reusable = _read(self._wire.connection.sock)
+        with self._wire.connection.sock.makefile("rb") as stream:
+            answer, reusable = http1.read_answer(stream)
         if not self._watch.let_go():  # an answer without a length looks complete when it was cut
             raise TransportError(Trouble.TIMEOUT)
         if reusable:
@@ -246,6 +238,8 @@ class Exchange:
     def _trouble(self, error: Exception) -> Trouble:
         if self._watch.expired or isinstance(error, TimeoutError):
             return Trouble.TIMEOUT if self._wire else Trouble.CONNECT
+        if isinstance(error, http1.TooLargeError):
+            return Trouble.TOO_LARGE
         if isinstance(error, _TLS_ERRORS) or "CA certificate bundle" in str(error):
             return Trouble.TLS
         if isinstance(error, urllib3.exceptions.ProxyError | requests.exceptions.InvalidSchema):
@@ -253,56 +247,7 @@ class Exchange:
         return Trouble.BROKEN
 
 
-_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _TLS_ERRORS = (ssl.SSLError, urllib3.exceptions.SSLError, CertificateError)
-
-
-class _Writer(HTTPConnection):
-    """Writes a request into memory."""
-
-    def __init__(self, address: Any) -> None:
-        self.default_port = 443 if address.scheme == "https" else 80
-        super().__init__(address.host.strip("[]"), address.port or self.default_port)
-        self.written: list[Any] = []
-
-    def send(self, data: Any) -> None:
-        self.written.append(data)
-
-
-def _written(target: str, address: Any, headers: Mapping[str, str], body: bytes) -> bytes:
-    """Return the bytes of a POST: one packet where headers and body, sent apart, would be two."""
-    writer = _Writer(address)
-    writer.request("POST", target, body, headers)
-    return b"".join(writer.written)
-
-
-def _read(sock: socket.socket) -> tuple[Answer, bool]:
-    """Read one answer, never more than the limit; says whether the connection can be used again."""
-    response = HTTPResponse(sock, method="POST")
-    try:
-        response.begin()
-        if (response.length or 0) > MAX_REPLY_BYTES:
-            raise TransportError(Trouble.TOO_LARGE)
-        # with a length, `read()` tells a body that was cut
-        body = _decoded(response, response.read(None if response.length else MAX_REPLY_BYTES + 1))
-        if len(body) > MAX_REPLY_BYTES:
-            raise TransportError(Trouble.TOO_LARGE)
-        headers = response.headers
-        html = "html" in headers.get("content-type", "") or body[:1] == b"<"
-        return Answer(response.status, body, headers.get("retry-after"), html), not response.will_close
-    finally:
-        response.close()
-
-
-def _decoded(response: HTTPResponse, body: bytes) -> bytes:
-    """Unpack what a gateway has packed although it was asked not to, but never more than the limit."""
-    if response.headers.get("content-encoding") not in ("gzip", "deflate"):
-        return body
-    try:
-        return zlib.decompressobj(wbits=_GZIP_OR_ZLIB).decompress(body, MAX_REPLY_BYTES + 1)
-    except zlib.error:
-        return body  # which is no JSON, and is told as such
-
 
 _current = threading.local()
 
@@ -383,6 +328,12 @@ class _Adapter(HTTPAdapter):
         if not str(proxy).lower().startswith("socks"):
             manager.pool_classes_by_scheme = _POOLS
         return manager
+
+
+def _first_lines(target: str, url: str) -> bytes:
+    address = urllib3.util.parse_url(url)
+    usual = {"http": 80, "https": 443}.get(address.scheme or "")
+    return http1.first_lines(target, address.host or "", None if address.port == usual else address.port)
 
 
 def _with_scheme(proxy: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from prspark.judges import transport
+from prspark.judges import http1
 from prspark.judges.limits import GroupTimeoutError
 from prspark.judges.protocol import JudgeRefusedError, call_deadline
 from prspark.metric.reasons import UnscoredReason
@@ -362,7 +362,7 @@ def test_200_that_wraps_a_429_counts_as_one() -> None:
 
 
 def test_huge_reply_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "MAX_REPLY_BYTES", 100_000)
+    monkeypatch.setattr(http1, "MAX_REPLY_BYTES", 100_000)
     with Bench(said("x" * 1_000_000)) as bench:
         found = bench.ask()
     assert (found.unscored_reason, found.attempts) == (UnscoredReason.REPLY_TOO_LARGE, 1)

@@ -67,6 +67,10 @@ def test_made_judge_has_the_attempts_of_the_limits() -> None:
             {"kind": "chat", "base_url": "http://h", "model": "m", "header_env": {"X-Team": "TEAM"}},
             "judge.header_env.X-Team: the variable TEAM is not set",
         ),
+        (
+            {"kind": "chat", "base_url": "http://h", "model": "m", "header_env": {"X Team\n": "TEAM"}},
+            "judge.header_env: 'X Team\\n' is no name of a header",
+        ),
         ({"kind": "chat", "base_url": "http://h", "model": "m", "ca_bundle": "/no/file"}, "judge.ca_bundle"),
         ({"kind": "chat", "base_url": "http://h", "model": "m", "proxy": "h:1"}, "judge.proxy"),
         ({"kind": "chat", "base_url": "http://h", "model": "m", "proxy": "http://a:b@h"}, "HTTPS_PROXY"),

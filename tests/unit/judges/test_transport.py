@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from prspark.judges import transport
-from prspark.judges.transport import Answer, Transport, TransportError, Trouble
+from prspark.judges.http1 import Answer
+from prspark.judges.transport import Transport, TransportError, Trouble
 from tests.support.scripted_server import ScriptedServer, answer, raw
 
 BODY = b'{"asked": 1}'
