@@ -142,10 +142,10 @@ class JournalWriter:
             OSError: the journal can't be written; nothing more may be paid for.
         """
         line = json.dumps(entry._asdict()).encode() + b"\n"
+        if self._local:
+            self._append(line)
+            return
         with self._lock:
-            if self._local:
-                self._append(line)
-                return
             if self._failure:
                 raise self._failure
             self._waiting.append(line)
@@ -153,7 +153,7 @@ class JournalWriter:
                 self._flush()
 
     def close(self) -> None:
-        """Write what waits and let go."""
+        """Write what waits and let go, once nobody writes any more."""
         self._closed.set()
         if self._flusher:
             self._flusher.join()
@@ -164,10 +164,18 @@ class JournalWriter:
                 self._file = None
 
     def _append(self, line: bytes) -> None:
+        """Append without a lock: the system appends one write after the other, and who waits holds up a call."""
+        written = os.write(self._opened(), line)
+        while written < len(line):  # the line is torn, and others may have written since: begin it again
+            line = b"\n" + line.lstrip(b"\n")
+            written = os.write(self._opened(), line)
+
+    def _opened(self) -> int:
         if self._file is None:
-            self._file = os.open(f"{self._stem}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        while line:
-            line = line[os.write(self._file, line) :]
+            with self._lock:
+                if self._file is None:
+                    self._file = os.open(f"{self._stem}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        return self._file
 
     def _flush(self) -> None:
         if not self._waiting:

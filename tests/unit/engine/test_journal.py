@@ -227,6 +227,22 @@ def test_threads_share_a_writer_without_mixing_lines(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("room", [1, 40, 10_000])
+def test_a_line_that_the_system_takes_in_part_is_begun_again(
+    room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = os.write
+    left = [room, 7]  # bytes that the first two writes take
+
+    def in_part(file: int, data: bytes) -> int:
+        return whole(file, data[: left.pop(0)] if left else data)
+
+    monkeypatch.setattr(os, "write", in_part)
+    write(tmp_path, "run-all-0-0", *map(entry, "abc"))
+    assert not left
+    assert [found.key for found in read(tmp_path)] == ["a", "b", "c"]
+
+
 def test_task_that_writes_nothing_leaves_no_file(tmp_path: Path) -> None:
     JournalWriter(str(tmp_path / "new"), "run-all-0-0").close()
     assert list_files(str(tmp_path / "new")) == []
