@@ -8,9 +8,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 OUT_OF_TIME = "group timed out before a judge call was sent: raise limits.group_timeout_seconds or the limits"
-SHARED_TURN = (
-    4  # every so many-th permit goes to all processes: so they share, and most calls skip the turnstile
-)
+SHARED_TURN = 16  # every so many-th permit goes to all processes: so they share, and most skip the turnstile
 HANDING_SECONDS = 0.01  # handing on takes no waiting
 
 Thing = TypeVar("Thing")

@@ -24,7 +24,7 @@ def line() -> Line[str]:
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(2 * SHARED_TURN) as pool:
         yield pool
 
 
@@ -61,13 +61,14 @@ def test_those_behind_are_handed_theirs_in_the_order_they_came(
     assert two.result(PATIENCE) == "b"
 
 
-def test_every_fourth_goes_to_all_processes(line: Line[str], threads: ThreadPoolExecutor) -> None:
+def test_every_so_many_th_goes_to_all_processes(line: Line[str], threads: ThreadPoolExecutor) -> None:
     line.enter(None, takes)
-    told = stand(line, threads, 6)
-    handed = [line.hand_on(str(n)) for n in range(8)]
-    assert SHARED_TURN == 4
-    assert handed == [True, True, True, False, True, True, True, False]
-    assert [each.result(PATIENCE) for each in told] == ["0", "1", "2", "4", "5", "6"]
+    told = stand(line, threads, 2 * SHARED_TURN - 2)
+    handed = [line.hand_on(str(n)) for n in range(2 * SHARED_TURN)]
+    shared = (SHARED_TURN - 1, 2 * SHARED_TURN - 1)
+    assert handed == [n not in shared for n in range(2 * SHARED_TURN)]
+    expected = [str(n) for n in range(2 * SHARED_TURN) if n not in shared]
+    assert [each.result(PATIENCE) for each in told] == expected
 
 
 def test_the_next_one_is_first_when_the_first_leaves(line: Line[str], threads: ThreadPoolExecutor) -> None:
