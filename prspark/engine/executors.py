@@ -14,9 +14,7 @@ def executor_count(spark: SparkSession, limits: LimitsConfig) -> int:
     Raises:
         ConfigError: a rate is set, and neither Spark's settings nor `limits.executors` say how many share it.
     """
-    if limits.executors:
-        return limits.executors
-    found = _from_settings(spark)
+    found = _known(spark, limits)
     if found:
         return found
     if limits.requests_per_minute or limits.tokens_per_minute:
@@ -26,6 +24,16 @@ def executor_count(spark: SparkSession, limits: LimitsConfig) -> int:
             "or spark.dynamicAllocation.maxExecutors)"
         )
     return 1
+
+
+def one_executor(spark: SparkSession, limits: LimitsConfig) -> bool:
+    """Tell whether it is known that all judging happens on one executor."""
+    return _known(spark, limits) == 1
+
+
+def _known(spark: SparkSession, limits: LimitsConfig) -> int:
+    """Return how many executors there can be; 0 if nothing says."""
+    return limits.executors or _from_settings(spark)
 
 
 def _from_settings(spark: SparkSession) -> int:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from prspark.engine import stream
 from prspark.engine.config import Config
-from prspark.engine.executors import executor_count
+from prspark.engine.executors import executor_count, one_executor
 from prspark.engine.join import join_back
 from prspark.engine.journal import ENTRY, entries_batch, list_files
 from prspark.engine.judging import (
@@ -89,7 +89,10 @@ class Run:
         self.passes = stream.partitions(self.sizes, self.slots, rows_a_task=50_000, rows_at_least=2_000)
         self.tasks = self.passes
         if not self.free:
-            self.tasks = stream.partitions(self.sizes, self.slots, rows_a_task=20_000, rows_at_least=100)
+            a_slot = 1 if one_executor(self.df.sparkSession, self.config.limits) else 2
+            self.tasks = stream.partitions(
+                self.sizes, self.slots, rows_a_task=20_000, rows_at_least=100, tasks_a_slot=a_slot
+            )
 
     def look_ahead(self) -> DataFrame:
         """List what judging would ask, without asking: rows of `judging.ASKS`, held in Spark."""

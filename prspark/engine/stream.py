@@ -20,9 +20,6 @@ from prspark.metric.group import Answer, Role, baseline_rank, classify
 WHOLE = -1
 """The part number of a group that is not cut."""
 
-TASKS_A_SLOT = 2
-"""While a task ends and the next one starts, its share of the endpoint may be idle: half a second each time."""
-
 _NO_MATCH = 9
 """The tier of rows that match their original query at no tier."""
 
@@ -109,10 +106,16 @@ def task_slots(spark: SparkSession) -> int:
     return (last["last"] if last else 0) + 1
 
 
-def partitions(sizes: Sizes, slots: int, *, rows_a_task: int, rows_at_least: int) -> int:
-    """How many tasks: enough to keep them small, two a slot to end together, few for few rows."""
+def partitions(
+    sizes: Sizes, slots: int, *, rows_a_task: int, rows_at_least: int, tasks_a_slot: int = 2
+) -> int:
+    """How many tasks: enough to keep them small, few for few rows, two a slot so that the slots end together.
+
+    Where the tasks share one executor's calls, one a slot is better: who is done early leaves its calls to the
+    others, and between two tasks its share of the endpoint would be idle for half a second.
+    """
     wanted = max(sizes.rows / rows_a_task, sizes.characters / 128_000_000)
-    even = min(TASKS_A_SLOT * slots, sizes.rows // rows_at_least)
+    even = min(tasks_a_slot * slots, sizes.rows // rows_at_least)
     return max(1, slots, even, math.ceil(wanted))
 
 
