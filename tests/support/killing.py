@@ -91,9 +91,18 @@ def killed_at_the_end(job: "subprocess.Popen[bytes]") -> Iterator["subprocess.Po
 
 
 def kill_all(job: "subprocess.Popen[bytes]") -> None:
-    """SIGKILL to the whole job: driver, JVM and workers, as when a machine is lost."""
-    for pid in _members(job.pid):
-        _kill(pid)
+    """SIGKILL to the whole job at one moment: driver, JVM and workers, as when a machine is lost.
+
+    All stop first: a stopped process sends nothing and keeps its permits. Killed one by one, a worker that dies
+    gives its permits back, and one that lives on for some milliseconds rightly sends more.
+    """
+    stopped: set[int] = set()
+    while fresh := set(_members(job.pid)) - stopped:  # again: one of them may have been forking
+        for pid in fresh:
+            _signal(pid, signal.SIGSTOP)
+        stopped |= fresh
+    for pid in stopped:
+        _signal(pid, signal.SIGKILL)
     job.wait()
 
 
@@ -113,7 +122,7 @@ def kill_one(job: "subprocess.Popen[bytes]", what: str) -> None:
     found = [pid for pid in _members(job.pid) if what in _command(pid)]
     if not found:
         raise AssertionError(f"the job has no process {what}")
-    _kill(max(found))
+    _signal(max(found), signal.SIGKILL)
 
 
 def scores(output: Path) -> dict[str, tuple[Any, ...]]:
@@ -159,8 +168,8 @@ def _command(pid: int) -> str:
         return ""
 
 
-def _kill(pid: int) -> None:
+def _signal(pid: int, number: signal.Signals) -> None:
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
     except ProcessLookupError:
         return
