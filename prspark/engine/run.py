@@ -86,7 +86,7 @@ class Run:
     def _count_tasks(self) -> None:
         self.slots = stream.task_slots(self.df.sparkSession)
         # a Python task costs Spark a fifth of a second, so only calls, which take longer, are spread thinly
-        self.passes = stream.partitions(self.sizes, self.slots, rows_a_task=50_000, rows_at_least=2_000)
+        self.passes = stream.partitions(self.sizes, self.slots, rows_a_task=250_000, rows_at_least=2_000)
         self.tasks = self.passes
         if not self.free:
             a_slot = 1 if one_executor(self.df.sparkSession, self.config.limits) else 2
